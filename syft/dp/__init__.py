@@ -1,6 +1,6 @@
 """Differential privacy: mechanisms, noise, accounting, PATE, and training with a proven budget.
 
-Nothing is loaded before it is asked for: `import syft` costs no more with this package than without.
+Modules are imported on first use, so `import syft` does not become slower.
 """
 
 from __future__ import annotations

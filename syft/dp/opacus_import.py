@@ -1,4 +1,4 @@
-"""Opacus, where it is there: loaded when it is needed, and without what it does to the log of the process."""
+"""Lazy import of Opacus, without its changes to the root logger."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from syft.exceptions import DependencyError
 
 
 def opacus(name: str) -> Any:
-    """Return a module of Opacus, or one that needs it; or say how to get it.
+    """Return a module of Opacus, or one that needs it; raises with installation instructions if it is missing.
 
     Args:
         name: the name of the module.
@@ -23,6 +23,6 @@ def opacus(name: str) -> Any:
         if (error.name or "").partition(".")[0] != "opacus":
             raise
         raise DependencyError("opacus", "resyft[dp]") from None
-    finally:  # Opacus sets up the root logger when it is loaded; how a process logs is up to whoever runs it
+    finally:  # importing Opacus configures the root logger, which is the application's decision
         for handler in set(root.handlers) - set(before):
             root.removeHandler(handler)

@@ -1,13 +1,13 @@
-"""PATE: what it costs to answer queries by the noisy majority of teachers (Papernot et al. 2017).
+"""PATE: the privacy loss of answering queries by the noisy majority of teachers (Papernot et al. 2017).
 
 Each query is answered with the label that has the most votes after Laplace noise of scale 1 / noise_eps was added to
-each count. The moments accountant bounds the log moments of the privacy loss, query by query. Where teachers agree the
-bound is small, so the data-dependent epsilon is; the data-independent one holds for any votes.
+each count. The moments accountant bounds the log moments of the privacy loss, query by query. If teachers agree, the
+bound and so the data-dependent epsilon are small; the data-independent one holds for any votes.
 
 The data-dependent epsilon is computed from the votes, so it is itself private: publish the data-independent one, or
-release the other with noise. For that, take the best moment l, add up `smoothed_sens` over the queries at that l, and
+release the other with noise. For that, choose the best moment l, add up `smoothed_sens` over the queries at that l, and
 add Laplace noise of scale 2 * sum / e to the summed log moments, with beta at most e / (2 ln(2 / d)): this release
-costs (e, d) more (Nissim, Raskhodnikova and Smith 2007).
+costs another (e, d) (Nissim, Raskhodnikova and Smith 2007).
 """
 
 from __future__ import annotations
@@ -42,38 +42,38 @@ __all__ = [
 Floats: TypeAlias = NDArray[np.float64]
 MOST_CLASSES = 1_000_000
 MOST_MOMENTS = 10_000
-_PIECE = 1 << 20  # counts held at a time
+_PIECE = 1 << 20  # counts in memory at a time
 
 
-# The bounds, for many queries at once ------------------------------------------------------------------------
+# Vectorized bounds -------------------------------------------------------------------------------------------
 
 
 def _q_of(counts: Floats, noise_eps: float) -> Floats:
     """Bound, for each row of counts, the probability that the noisy winner is not the true one (lemma 4)."""
     below = noise_eps * (counts.max(axis=-1, keepdims=True) - counts)
     terms = (2 + below) / 4 * np.exp(-below)
-    np.put_along_axis(terms, below.argmin(axis=-1, keepdims=True), 0.0, axis=-1)  # the winner is no rival of itself
-    found: Floats = np.minimum(terms.sum(axis=-1), 1 - 1 / counts.shape[-1])  # it wins as often as any other, or more
+    np.put_along_axis(terms, below.argmin(axis=-1, keepdims=True), 0.0, axis=-1)  # the winner is not its own rival
+    found: Floats = np.minimum(terms.sum(axis=-1), 1 - 1 / counts.shape[-1])  # it wins at least as often as any other
     return found
 
 
 def _log_moments(q: Floats, priv_eps: float, moments: Floats) -> Floats:
-    """Bound the log moment at each of `moments`, for a priv_eps-private answer that is not usual with probability q.
+    """Bound the log moment at each of `moments`, for a priv_eps-private answer that is unusual with probability q.
 
-    The least of three bounds: that of any private answer, l * eps; that of theorem 2, eps^2 l (l + 1) / 2; and that
+    The minimum of three bounds: that of any private answer, l * eps; that of theorem 2, eps^2 l (l + 1) / 2; and that
     of theorem 3, which needs q below 1 / (e^eps + 1).
     """
     anyway = np.minimum(priv_eps * moments, 0.5 * priv_eps**2 * moments * (moments + 1))
     applies = q < 1 / (math.exp(min(priv_eps, 700.0)) + 1)
     safe = np.where(applies, q, 0.0)[..., None]
-    with np.errstate(divide="ignore"):  # q may be zero: then the second term is nothing
+    with np.errstate(divide="ignore"):  # q may be zero: then the second term is zero
         usual = (moments + 1) * np.log1p(-safe) - moments * np.log1p(-math.exp(min(priv_eps, 700.0)) * safe)
         bound = np.logaddexp(usual, np.log(safe) + priv_eps * moments)
     return np.where(applies[..., None], np.clip(bound, 0.0, anyway), anyway)
 
 
 def _sensitivities(counts: Floats, noise_eps: float, moment: float, distances: Floats) -> Floats:
-    """Return by how much one more vote can move the log moment, after k votes went from the first to the second."""
+    """Return the change of the log moment by one more vote, after k votes moved from the first label to the second."""
     if 0.5 * noise_eps * moment > 1:
         return np.full(len(distances), math.inf)
     ordered = np.sort(counts)[::-1]
@@ -129,9 +129,9 @@ def logmgf_from_counts(counts: object, noise_eps: float, l: int) -> float:  # no
 
 
 def sens_at_k(counts: object, noise_eps: float, l: int, k: float) -> float:  # noqa: E741  (documented name)
-    """Return by how much one vote more can change the log moment, once k votes have changed.
+    """Return the change of the log moment by one more vote, once k votes have changed.
 
-    Returns inf where noise_eps * l is above 2: no bound is known there.
+    Returns inf if noise_eps * l is above 2, where no bound is known.
     """
     distance = np.array([checked("k", k, 0, math.inf, closed=True)])
     eps, moment = _positive("noise_eps", noise_eps), _positive("l", l)
@@ -139,7 +139,7 @@ def sens_at_k(counts: object, noise_eps: float, l: int, k: float) -> float:  # n
 
 
 def smoothed_sens(counts: object, noise_eps: float, l: int, beta: float) -> float:  # noqa: E741  (documented name)
-    """Return the beta-smooth sensitivity of the log moment: the most of exp(-beta * k) * sens_at_k over all k."""
+    """Return the beta-smooth sensitivity of the log moment: the maximum of exp(-beta * k) * sens_at_k over all k."""
     votes, beta = _counts(counts), _positive("beta", beta)
     distances = np.arange(max(1.0, math.floor(votes.max())))
     sensitivities = _sensitivities(votes, _positive("noise_eps", noise_eps), _positive("l", l), distances)
@@ -159,27 +159,27 @@ def perform_analysis(
 ) -> tuple[float, float]:
     """Return (data-dependent epsilon, data-independent epsilon) of answering queries by noisy majority.
 
-    The first depends on the votes, so it is itself private; see the module's text on how to release it. Both hold for
-    any number of moments; more of them may give smaller ones.
+    The first depends on the votes, so it is itself private; the module docstring explains how to release it. Both hold
+    for any number of moments; more of them may give smaller values.
 
     Args:
-        teacher_preds: votes, of shape (teachers, queries): labels from 0 on.
-        indices: the aggregated labels, one for each query, as in 0.2. All queries are analysed, whatever the labels
-            are. Numbers of queries go into `query_indices`: a list of another length is refused; and where labels that
-            nobody voted for could be numbers of queries, both readings are analysed, and the larger epsilon counts.
+        teacher_preds: votes, of shape (teachers, queries): zero-based labels.
+        indices: the aggregated labels, one for each query, as in 0.2. All queries are analysed, regardless of the
+            labels. Pass query numbers as `query_indices`: a list of another length is refused; if labels without
+            votes could be query numbers, both interpretations are analysed, and the larger epsilon is returned.
         noise_eps: the inverse of the scale of the Laplace noise that was added to each count.
-        delta: of the epsilons.
-        moments: moments 1 to this are tried.
-        beta: kept for old calls: smoothness for `smoothed_sens`, which these two numbers do not need.
-        query_indices: which queries were answered, if not all: column numbers of `teacher_preds`. A query that was
-            answered twice with new noise is in it twice.
-        num_classes: the number of labels that could win, where that is more than the largest label seen, plus one.
+        delta: the delta of the epsilons.
+        moments: the largest moment to try, starting at 1.
+        beta: ignored; `smoothed_sens` uses it, but these epsilons do not.
+        query_indices: the answered queries, if not all: column indices of `teacher_preds`. A query that was
+            answered twice with new noise is listed twice.
+        num_classes: the number of labels that could win, if larger than the largest label seen plus one.
     """
     votes = _votes(teacher_preds)
     noise_eps, delta = _positive("noise_eps", noise_eps), checked("delta", delta, 0, 1)
     _positive("beta", beta)
     if not 1 <= int(_whole("moments", [moments])[0]) <= MOST_MOMENTS:
-        raise ValueError(f"moments is a whole number from 1 to {MOST_MOMENTS}, not {moments!r}")
+        raise ValueError(f"moments must be an integer from 1 to {MOST_MOMENTS}, got {moments!r}")
     chosen = None if query_indices is None else _queries(query_indices, votes.shape[1])
     labels = None if indices is None else _labels(indices, votes.shape[1] if chosen is None else len(chosen))
     classes = _number_of_classes(votes, labels, num_classes)
@@ -196,7 +196,7 @@ def perform_analysis(
 def _total_log_moments(
     votes: NDArray[np.int64], chosen: NDArray[np.int64] | None, classes: int, noise_eps: float, orders: Floats
 ) -> tuple[Floats, int]:
-    """Return the sums of the queries' log moments at each order, and how many queries there are."""
+    """Return the sums of the queries' log moments at each order, and the number of queries."""
     times = np.ones(votes.shape[1]) if chosen is None else np.bincount(chosen, minlength=votes.shape[1]).astype(float)
     total = np.zeros(len(orders))
     width = max(1, _PIECE // max(classes, len(orders)))
@@ -209,13 +209,13 @@ def _total_log_moments(
     return total, int(times.sum())
 
 
-# Checks of what is given --------------------------------------------------------------------------------------
+# Validation ---------------------------------------------------------------------------------------------------
 
 
 def _positive(name: str, value: object) -> float:
     found = checked(name, value, 0, math.inf)
     if math.isinf(found):
-        raise ValueError(f"{name} must be finite, not {found!r}")
+        raise ValueError(f"{name} must be finite, got {found!r}")
     return found
 
 
@@ -229,32 +229,32 @@ def _array(name: str, values: object) -> NDArray[Any]:
     except ValueError:
         raise ValueError(f"{name} has rows of different lengths") from None
     if found.dtype.kind not in "biuf":
-        raise ValueError(f"{name} holds numbers, not {found.dtype}")
+        raise ValueError(f"{name} must hold numbers, got {found.dtype}")
     return found
 
 
 def _counts(counts: object) -> Floats:
     found = _array("counts", counts).astype(np.float64)
     if found.ndim != 1 or not len(found) or not np.isfinite(found).all() or (found < 0).any():
-        raise ValueError("counts are the votes for each label of one query: finite numbers from 0 on, in one dimension")
+        raise ValueError("counts must be the votes for each label of one query: finite, non-negative, in one dimension")
     return found
 
 
 def _whole(name: str, values: object) -> NDArray[np.int64]:
-    """Return whole numbers from 0 on as int64."""
+    """Return non-negative integers as int64."""
     found = _array(name, values)
     whole = (
         found.astype(np.int64) if found.size and np.isfinite(found).all() and (np.abs(found) < 2**62).all() else None
     )
     if found.size and (whole is None or (whole != found).any() or (whole < 0).any()):
-        raise ValueError(f"{name} holds whole numbers from 0 on")
+        raise ValueError(f"{name} must hold non-negative integers")
     return np.zeros(found.shape, dtype=np.int64) if whole is None else whole
 
 
 def _votes(teacher_preds: object) -> NDArray[np.int64]:
     votes = _whole("teacher_preds", teacher_preds)
     if votes.ndim != 2 or not votes.size:
-        raise ValueError(f"teacher_preds has the shape (teachers, queries), at least one of each, not {votes.shape}")
+        raise ValueError(f"teacher_preds must have shape (teachers, queries), at least one of each, got {votes.shape}")
     return votes
 
 
@@ -262,16 +262,16 @@ def _number_of_classes(votes: NDArray[np.int64], labels: NDArray[np.int64] | Non
     least = 1 + max(int(votes.max()), -1 if labels is None else int(labels.max()))
     classes = least if given is None else int(_whole("num_classes", [given])[0])
     if classes < least:
-        raise ValueError(f"num_classes is {classes}, but there are votes for label {least - 1}, or it was the answer")
+        raise ValueError(f"num_classes is {classes}, but label {least - 1} has votes or was an answer")
     if classes > MOST_CLASSES:
-        raise ValueError(f"labels are numbers from 0 to below {MOST_CLASSES}, not up to {classes - 1}")
+        raise ValueError(f"labels must be from 0 to below {MOST_CLASSES}, got up to {classes - 1}")
     return classes
 
 
 def _queries(query_indices: object, count: int) -> NDArray[np.int64]:
     chosen = _whole("query_indices", query_indices)
     if chosen.ndim != 1 or not len(chosen) or int(chosen.max()) >= count:
-        raise ValueError(f"query_indices are column numbers of teacher_preds, at least one, from 0 to {count - 1}")
+        raise ValueError(f"query_indices must be column indices of teacher_preds, at least one, from 0 to {count - 1}")
     return chosen
 
 
@@ -279,42 +279,42 @@ def _labels(indices: object, queries: int) -> NDArray[np.int64]:
     labels = _whole("indices", indices)
     if labels.ndim != 1 or len(labels) != queries:
         raise ValueError(
-            f"indices are the aggregated labels, one for each of the {queries} queries, not {labels.shape}; to analyse "
-            "some of the queries only, give their numbers as query_indices="
+            f"indices must be the aggregated labels, one for each of the {queries} queries, got {labels.shape}. To "
+            "analyse some of the queries only, pass their indices as query_indices="
         )
     return labels
 
 
-# The same for tensors -----------------------------------------------------------------------------------------
+# Variants for tensors -----------------------------------------------------------------------------------------
 
 
 def tensors_to_literals(tensor_list: Sequence[torch.Tensor]) -> list[float | int]:
-    """Return the numbers in a list of tensors of one element each."""
+    """Return the numbers in a list of one-element tensors."""
     return [tensor.item() for tensor in tensor_list]
 
 
 def logmgf_exact_torch(q: Any, priv_eps: float, l: int) -> float:  # noqa: E741  (documented name)
-    """Do what `logmgf_exact` does, for numbers or tensors of one element."""
+    """Same as `logmgf_exact`, for numbers or one-element tensors."""
     return logmgf_exact(float(q), float(priv_eps), l)
 
 
 def compute_q_noisy_max_torch(counts: object, noise_eps: float) -> float:
-    """Do what `compute_q_noisy_max` does, for a tensor or a list of tensors."""
+    """Same as `compute_q_noisy_max`, for a tensor or a list of tensors."""
     return compute_q_noisy_max(counts, noise_eps)
 
 
 def logmgf_from_counts_torch(counts: object, noise_eps: float, l: int) -> float:  # noqa: E741  (documented name)
-    """Do what `logmgf_from_counts` does, for a tensor or a list of tensors."""
+    """Same as `logmgf_from_counts`, for a tensor or a list of tensors."""
     return logmgf_from_counts(counts, noise_eps, l)
 
 
 def sens_at_k_torch(counts: object, noise_eps: float, l: int, k: int) -> float:  # noqa: E741  (documented name)
-    """Do what `sens_at_k` does, for a tensor."""
+    """Same as `sens_at_k`, for a tensor."""
     return sens_at_k(counts, noise_eps, l, k)
 
 
 def smooth_sens_torch(counts: object, noise_eps: float, l: int, beta: float) -> float:  # noqa: E741  (documented name)
-    """Do what `smoothed_sens` does, for a tensor."""
+    """Same as `smoothed_sens`, for a tensor."""
     return smoothed_sens(counts, noise_eps, l, beta)
 
 
@@ -329,7 +329,7 @@ def perform_analysis_torch(
     query_indices: object = None,
     num_classes: int | None = None,
 ) -> tuple[float, float]:
-    """Do what `perform_analysis` does, for tensors: (data-dependent epsilon, itself private; data-independent one)."""
+    """Same as `perform_analysis`, for tensors: (data-dependent epsilon, itself private; data-independent one)."""
     return perform_analysis(
         preds, indices, noise_eps, delta, moments, beta, query_indices=query_indices, num_classes=num_classes
     )

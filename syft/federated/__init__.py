@@ -1,4 +1,4 @@
-"""Federated learning: data sets that are spread over workers, loaders over them, and runs that train where data is."""
+"""Federated learning: data sets spread over workers, loaders for them, and runs that train where the data is."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""FederatedDataLoader: batches of a federated data set, each of one worker, and at that worker."""
+"""FederatedDataLoader: batches of a federated data set, each held by one worker."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ Batch = tuple[Any, Any]
 
 
 class FederatedDataLoader:
-    """Goes through a federated data set in batches that stay where they are.
+    """Iterates over a federated data set in batches that stay at their workers.
 
-    It gives a pair of pointers at a time: first all batches of the first worker, then those of the next. With
-    `iter_per_worker`, or more than one iterator, it gives a dict of such pairs by worker, so that several workers can
-    compute at once; a worker that has no more batches is left out.
+    It yields one pair of pointers at a time: first all batches of the first worker, then those of the next. With
+    `iter_per_worker`, or more than one iterator, it yields a dict of such pairs by worker, so that several workers can
+    compute concurrently; a worker without remaining batches is left out.
 
     Args:
         federated_dataset: the data set.
-        batch_size: how many samples are in a batch.
-        shuffle: whether each pass takes the samples of each worker in another order.
-        num_iterators: how many workers to take batches from at a time; at most all but one.
-        drop_last: leave out the last batch of a worker if it is smaller than the others.
-        collate_fn: makes a batch of a list of pairs of pointers to a sample and its target. The default stacks them,
+        batch_size: number of samples in a batch.
+        shuffle: whether to draw a new order of each worker's samples for each pass.
+        num_iterators: number of workers to take batches from at a time; at most all but one.
+        drop_last: skip the last batch of a worker if it is smaller than the others.
+        collate_fn: makes a batch from a list of pairs of pointers to a sample and its target. The default stacks them,
             with one message for the samples of a batch and one for its targets.
         iter_per_worker: take a batch of every worker at a time.
-        **kwargs: others of torch's DataLoader are not known here; they are noted in the log.
+        **kwargs: other options of torch's DataLoader are ignored, with a warning in the log.
 
     Example:
         >>> import torch, syft as sy
@@ -60,47 +60,47 @@ class FederatedDataLoader:
     ) -> None:
         if not isinstance(federated_dataset, FederatedDataset):
             raise TypeError(
-                f"FederatedDataLoader takes a FederatedDataset, not a {type(federated_dataset).__name__}: "
-                "dataset.federate((bob, alice)) makes one."
+                f"FederatedDataLoader needs a FederatedDataset, got a {type(federated_dataset).__name__}. Make one "
+                "with dataset.federate((bob, alice))."
             )
         if type(batch_size) is not int or batch_size < 1 or type(num_iterators) is not int or num_iterators < 1:
-            raise ValueError("batch_size and num_iterators are whole numbers of at least 1.")
+            raise ValueError("batch_size and num_iterators must be integers of at least 1.")
         if kwargs:
-            logger.warning("FederatedDataLoader does not know these options, and ignores them: %s", ", ".join(kwargs))
+            logger.warning("FederatedDataLoader ignores unknown options: %s", ", ".join(kwargs))
         self.federated_dataset = federated_dataset
         self.batch_size = batch_size
         self.shuffle = shuffle
         self.drop_last = drop_last
         self.collate_fn = collate_fn
         self.iter_per_worker = iter_per_worker
-        # As documented: one worker at least has a rest, unless every one is asked for.
+        # As documented: at most all workers but one, unless `iter_per_worker` is set.
         self.num_iterators = min(num_iterators, max(1, len(self.workers) - 1))
         self._current: Iterator[Any] | None = None
 
     @property
     def workers(self) -> list[Any]:
-        """The ids of the workers that have a part of the data set."""
+        """The ids of the workers that hold a part of the data set."""
         return self.federated_dataset.workers
 
     def __iter__(self) -> Iterator[Any]:
-        """Begin a pass; passes do not disturb each other."""
+        """Start a pass; passes are independent."""
         self._current = made = _together(self) if self._gives_dicts() else iter(_DataLoaderIter(self, 0))
         return made
 
     def __next__(self) -> Any:
-        """Go on with the pass that began last."""
+        """Continue the last pass."""
         if self._current is None:
             iter(self)
         return next(self._current)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
-        """How often a pass gives something."""
+        """Return the number of items of a pass."""
         counts = [self.batches_of(worker) for worker in self.workers]
         if self.iter_per_worker:
             return max(counts, default=0)
         if self.num_iterators == 1:
             return sum(counts)
-        # Each iterator takes over the next worker when it is through with one: as long as the busiest one needs.
+        # An iterator continues with the next worker when it finishes one: the result is the maximum over the iterators.
         busy = [0] * self.num_iterators
         for count in counts:
             if count:
@@ -109,7 +109,7 @@ class FederatedDataLoader:
         return max(busy)
 
     def batches_of(self, worker: BaseWorker) -> int:
-        """Return how many batches the part of a worker has."""
+        """Return the number of batches of a worker."""
         share = len(self.federated_dataset[worker]) / self.batch_size
         return math.floor(share) if self.drop_last else math.ceil(share)
 
@@ -122,7 +122,7 @@ class _DataLoaderOneWorkerIter:
 
     Args:
         loader: the loader.
-        worker_idx: the number of the worker.
+        worker_idx: the index of the worker.
     """
 
     def __init__(self, loader: FederatedDataLoader, worker_idx: int) -> None:
@@ -149,7 +149,7 @@ class _DataLoaderOneWorkerIter:
         return self.dataset[slice(start, end) if self._order is None else self._order[start:end]]
 
     def stop(self) -> None:
-        """End the iteration."""
+        """Stop the iteration."""
         self._stopped = True
 
 
@@ -158,8 +158,8 @@ class _DataLoaderIter:
 
     Args:
         loader: the loader.
-        worker_idx: the number of the worker to begin with.
-        idle: the numbers of the workers to go on with, shared by iterators that run together.
+        worker_idx: the index of the first worker.
+        idle: the indices of the workers to continue with, shared by concurrent iterators.
     """
 
     def __init__(self, loader: FederatedDataLoader, worker_idx: int, idle: Iterator[int] | None = None) -> None:
@@ -183,12 +183,12 @@ class _DataLoaderIter:
         raise StopIteration
 
     def stop(self) -> None:
-        """End the iteration."""
+        """Stop the iteration."""
         self._stopped = True
 
 
 def _together(loader: FederatedDataLoader) -> Iterator[dict[Any, Batch]]:
-    """Yield a batch of each of several workers, by worker, until none has any left."""
+    """Yield a batch of each of several workers, by worker, until all are exhausted."""
     count = len(loader.workers)
     running: list[Iterator[Batch]]
     if loader.iter_per_worker:
@@ -204,9 +204,9 @@ def _together(loader: FederatedDataLoader) -> Iterator[dict[Any, Batch]]:
 
 
 def _location(batch: object) -> Any:
-    """Return where a batch is."""
+    """Return the worker that holds a batch."""
     for part in batch if isinstance(batch, tuple | list) else (batch,):
         place = getattr(part, "location", None)
         if place is not None:
             return place
-    raise TypeError("A collate_fn returns batches that are still at their worker.")
+    raise TypeError("A collate_fn must return batches that are still at their worker.")

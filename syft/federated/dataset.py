@@ -1,4 +1,4 @@
-"""Data sets that can be sent: BaseDataset is at one place, FederatedDataset is spread over workers."""
+"""Data sets that can be sent: BaseDataset is at one worker, FederatedDataset is spread over workers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class BaseDataset:
-    """Samples and their targets, which are sent, fetched, encoded and shared together, in place.
+    """Samples and their targets, which are sent, fetched, encoded and shared together, in location.
 
     Args:
         data: a tensor of samples, or a pointer to one.
         targets: a tensor of as many targets.
-        transform: a function of a numpy array that each sample goes through when it is taken.
+        transform: a function of a numpy array, applied to each sample when it is read.
 
     Example:
         >>> import torch, syft as sy
@@ -54,12 +54,12 @@ class BaseDataset:
 
     @property
     def owner(self) -> Any:
-        """The worker that the samples (or the pointers to them) belong to."""
+        """The owner of the samples, or of the pointers to them."""
         return self._owner if self._owner is not None else getattr(self.data, "owner", None)
 
     @property
     def location(self) -> Any:
-        """The worker that holds the samples; None if they are here."""
+        """The worker that holds the samples; None if they are local."""
         return getattr(self.data, "location", None)
 
     def __len__(self) -> int:
@@ -71,20 +71,20 @@ class BaseDataset:
         if self.transform_ is not None:
             if isinstance(sample, SyftTensor):
                 raise TypeError(
-                    "A transform is code of this process, and these samples are elsewhere: apply it before they are "
+                    "A transform is local code, but these samples are remote. Apply it before they are "
                     "sent, with dataset.transform(function)."
                 )
             sample = _as_tensor(self.transform_(sample.numpy()))
         return sample, self.targets[index]
 
     def transform(self, transform: Callable[[Any], Any]) -> None:
-        """Let all samples go through a function of a numpy array, now."""
+        """Apply a function of a numpy array to all samples, in location."""
         if not isinstance(self.data, torch.Tensor) or isinstance(self.data, SyftTensor):
-            raise TypeError("Only samples that are here and plain can be transformed: get them first, with .get().")
+            raise TypeError("Only local, plain samples can be transformed. Fetch them first with .get().")
         self.data = _as_tensor(transform(self.data.numpy()))
 
     def _each(self, method: str, *args: object, **kwargs: object) -> Self:
-        """Let samples and targets become what one of their methods returns: both, or neither."""
+        """Replace samples and targets by the results of a method of them: both, or neither."""
         data = getattr(self.data, method)(*args, **kwargs)
         self.data, self.targets = data, getattr(self.targets, method)(*args, **kwargs)
         return self
@@ -95,12 +95,12 @@ class BaseDataset:
 
     def get(self) -> Self:
         """Fetch samples and targets, and return this data set."""
-        self.data = self.data.get()  # one after the other: what has come is not lost if the other does not come
+        self.data = self.data.get()  # one by one: what has arrived is not lost if the other fails
         self.targets = self.targets.get()
         return self
 
     def fix_prec(self, *args: object, **kwargs: object) -> Self:
-        """Encode samples and targets in fixed precision; arguments as for tensors."""
+        """Encode samples and targets in fixed precision; see the tensor method for the arguments."""
         return self._each("fix_prec", *args, **kwargs)
 
     fix_precision = fix_prec
@@ -112,15 +112,15 @@ class BaseDataset:
     float_precision = float_prec
 
     def share(self, *args: object, **kwargs: object) -> Self:
-        """Share samples and targets among workers; arguments as for tensors."""
+        """Share samples and targets among workers; see the tensor method for the arguments."""
         return self._each("share", *args, **kwargs)
 
     def tag(self, *tags: str) -> Self:
-        """Add words that samples and targets can be found by."""
+        """Add tags to samples and targets."""
         return self._each("tag", *tags)
 
     def describe(self, description: str) -> Self:
-        """Set the text that samples and targets can be found by."""
+        """Set the description of samples and targets."""
         return self._each("describe", description)
 
     def federate(self, workers: object) -> FederatedDataset:
@@ -137,7 +137,7 @@ def _as_tensor(value: object) -> torch.Tensor:
 
 
 def _plain_pair(dataset: BaseDataset) -> tuple[Any, Any] | None:
-    """Return the two tensors of a data set that is here and has no transform."""
+    """Return the two tensors of a local data set without a transform."""
     pair = (dataset.data, dataset.targets)
     is_plain = all(isinstance(part, torch.Tensor) and not isinstance(part, SyftTensor) for part in pair)
     return pair if is_plain and dataset.transform_ is None else None
@@ -150,7 +150,7 @@ class FederatedDataset:
     """A data set whose parts are at workers.
 
     Args:
-        datasets: the parts: data sets that were sent, one for each worker.
+        datasets: the parts, data sets that were sent, one for each worker.
 
     Example:
         >>> import torch, syft as sy
@@ -164,31 +164,33 @@ class FederatedDataset:
     def __init__(self, datasets: Iterable[BaseDataset]) -> None:
         self.datasets: dict[Any, BaseDataset] = {}
         for dataset in datasets:
-            place = dataset.location
-            if place is None:
-                raise ValueError("A part of a federated data set is at a worker: send it first, dataset.send(bob).")
-            if place.id in self.datasets:
+            location = dataset.location
+            if location is None:
                 raise ValueError(
-                    f"Two parts are at {place.id!r}. A federated data set has one for each worker: put them together "
-                    "there, with torch.cat."
+                    "A part of a federated data set must be at a worker. Send it first: dataset.send(bob)."
+                )
+            if location.id in self.datasets:
+                raise ValueError(
+                    f"Two parts are at {location.id!r}, but each worker can have one. Concatenate them "
+                    "there with torch.cat."
                 )
             if len(dataset.data) != len(dataset.targets):
                 raise ValueError(
-                    f"The part at {place.id!r} has {len(dataset.data)} samples and {len(dataset.targets)} targets; "
-                    "each sample has one target."
+                    f"The part at {location.id!r} has {len(dataset.data)} samples and {len(dataset.targets)} targets; "
+                    "each sample needs one target."
                 )
-            self.datasets[place.id] = dataset
+            self.datasets[location.id] = dataset
 
     @property
     def workers(self) -> list[Any]:
-        """The ids of the workers that have a part."""
+        """The ids of the workers that hold a part."""
         return list(self.datasets)
 
     def __getitem__(self, worker: BaseWorker) -> BaseDataset:
-        """Return the part of a worker, given itself or by its id."""
+        """Return the part of a worker, given the worker or its id."""
         key = getattr(worker, "id", worker)
         if key not in self.datasets:
-            raise KeyError(f"No part of this data set is at {key!r}; there are parts at {self.workers}.")
+            raise KeyError(f"No part of this data set is at {key!r}. There are parts at {self.workers}.")
         return self.datasets[key]
 
     def __iter__(self) -> Iterator[Any]:
@@ -198,7 +200,7 @@ class FederatedDataset:
         return sum(len(dataset) for dataset in self.datasets.values())
 
     def get_dataset(self, worker: BaseWorker) -> BaseDataset:
-        """Fetch the part of a worker, which then is no part of this data set any more."""
+        """Fetch the part of a worker and remove it from this data set."""
         dataset = self[worker].get()
         del self.datasets[getattr(worker, "id", worker)]
         return dataset
@@ -209,24 +211,24 @@ class FederatedDataset:
 
 
 def dataset_federate(dataset: Any, workers: Any) -> FederatedDataset:
-    """Split a data set in contiguous parts of about the same size, and send one to each worker.
+    """Split a data set into contiguous parts of about the same size, and send one to each worker.
 
     Args:
-        dataset: anything with a length that gives pairs of a sample and its target.
+        dataset: has a length and yields pairs of a sample and its target.
         workers: the workers, in the order of the parts.
     """
-    places = list(workers) if isinstance(workers, tuple | list) else [workers]
+    locations = list(workers) if isinstance(workers, tuple | list) else [workers]
     if not hasattr(dataset, "__len__"):
-        raise TypeError(f"A {type(dataset).__name__} has no length, so it can't be split.")
+        raise TypeError(f"A {type(dataset).__name__} can't be split: it has no length.")
     count = len(dataset)
-    if not 0 < len(places) <= count:
-        raise ValueError(f"{count} samples can't be split over {len(places)} workers: each gets at least one.")
-    if len({getattr(place, "id", place) for place in places}) < len(places):
-        raise ValueError("A worker is listed twice; a federated data set has one part for each.")
-    ends = [math.ceil(count * number / len(places)) for number in range(1, len(places) + 1)]
+    if not 0 < len(locations) <= count:
+        raise ValueError(f"{count} samples can't be split over {len(locations)} workers: each needs at least one.")
+    if len({getattr(location, "id", location) for location in locations}) < len(locations):
+        raise ValueError("A worker is listed twice, but a federated data set has one part for each.")
+    ends = [math.ceil(count * number / len(locations)) for number in range(1, len(locations) + 1)]
     parts = []
-    for place, (start, end) in zip(places, itertools.pairwise([0, *ends]), strict=True):
-        parts.append(BaseDataset(*_rows(dataset, start, end)).send(place))
+    for location, (start, end) in zip(locations, itertools.pairwise([0, *ends]), strict=True):
+        parts.append(BaseDataset(*_rows(dataset, start, end)).send(location))
     return FederatedDataset(parts)
 
 
@@ -237,18 +239,18 @@ def _rows(dataset: Any, start: int, end: int) -> tuple[Any, Any]:
     if pair is not None:
         return pair[0][start:end].detach(), pair[1][start:end].detach()
     if isinstance(dataset, BaseDataset) and dataset.location is not None:
-        raise SyftError(f"This data set is at {dataset.location.id!r}; fetch it before it is split: dataset.get().")
+        raise SyftError(f"This data set is at {dataset.location.id!r}. Fetch it before splitting it: dataset.get().")
     batch = default_collate([dataset[number] for number in range(start, end)])
     if not isinstance(batch, tuple | list) or len(batch) != 2 or not all(isinstance(p, torch.Tensor) for p in batch):
-        raise TypeError("A data set is federated if it gives pairs of a sample and its target, each a tensor.")
+        raise TypeError("A data set to federate must yield pairs of a sample and its target, each a tensor.")
     return batch[0], batch[1]
 
 
 class DatasetMethods:
-    """A stand-in for torch's Dataset: its public names are copied onto the real one."""
+    """Methods that are copied onto torch's Dataset."""
 
     def federate(self, workers: object) -> FederatedDataset:
-        """Split this data set in as many parts as there are workers, and send one to each.
+        """Split this data set into one part for each worker, and send the parts.
 
         Args:
             workers: the workers, in the order of the parts.
@@ -260,12 +262,12 @@ base.dataset_methods[:] = [DatasetMethods]
 
 
 def _check_lengths(data: Any, targets: Any) -> None:
-    """Raise if there are not as many targets as samples, where both are plain tensors here."""
+    """Raise if the numbers of samples and targets differ, for plain local tensors."""
     if any(
         not isinstance(part, torch.Tensor) or isinstance(part, SyftTensor) or not part.dim() for part in (data, targets)
     ):
         return
     if len(data) != len(targets):
         raise TrainingError(
-            f"A data set has a target for each sample, and here are {len(data)} samples and {len(targets)} targets."
+            f"A data set needs a target for each sample, got {len(data)} samples and {len(targets)} targets."
         )

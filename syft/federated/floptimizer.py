@@ -1,4 +1,4 @@
-"""Optims: an optimizer for each worker, so that what it remembers of a worker's data stays with that worker."""
+"""Optims: one optimizer for each worker, so that its state, which derives from the worker's data, stays separate."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 class Optims:
-    """Optimizers of the same kind and with the same settings, one for each worker, for one model.
+    """Optimizers of one kind and with the same settings, one for each worker, for one model.
 
-    Momentum and the moments of Adam are made of gradients, and so of data. A model that goes from worker to worker
-    with a single optimizer takes them along. With these, each worker has its own, made where the model was trained,
-    and it is there when the model comes back. To step with the optimizer of one worker while the model is at another
-    is refused.
+    Momentum and the moments of Adam derive from gradients, and so from data. A model that moves from worker to worker
+    with a single optimizer carries them along. With Optims, each worker has its own optimizer, whose state stays where
+    the model was trained and is used again when the model comes back. Using the optimizer of one worker while the model
+    is at another raises an error.
 
-    Each begins with a copy of what the given one has: settings, groups, and state if there is some. What is changed
-    on the given one later (by a scheduler, say) does not reach them: give each its own, from `optimizers`.
+    Each optimizer starts with a copy of the given one: settings, groups and state. Later changes to the given one, such
+    as by a scheduler, do not affect them: give each its own scheduler, from `optimizers`.
 
     Args:
         workers: the workers, or their ids.
-        optim: an optimizer of the model's parameters. It is used as a pattern, and never steps itself.
+        optim: an optimizer of the model's parameters. It is copied, and never steps itself.
 
     Example:
         >>> import torch, syft as sy
@@ -53,7 +53,7 @@ class Optims:
     def __init__(self, workers: Iterable[Any], optim: torch.optim.Optimizer) -> None:
         if not isinstance(optim, torch.optim.Optimizer):
             raise TypeError(
-                f"Optims takes an optimizer as a pattern, not a {type(optim).__name__}: "
+                f"Optims needs an optimizer to copy, got a {type(optim).__name__}. Use "
                 "Optims(workers, optim=torch.optim.Adam(model.parameters()))."
             )
         if isinstance(workers, str) or not isinstance(workers, Iterable):
@@ -63,7 +63,7 @@ class Optims:
         for worker in workers:
             key = _id_of(worker)
             if key in self.optimizers:
-                raise ValueError(f"The worker {key!r} is listed twice; each has one optimizer.")
+                raise ValueError(f"The worker {key!r} is listed twice, but each has one optimizer.")
             self.optimizers[key] = _alike(optim, key)
         if not self.optimizers:
             raise ValueError("Optims needs at least one worker.")
@@ -81,23 +81,23 @@ class Optims:
         """
         key = _id_of(worker)
         if key not in self.optimizers:
-            raise KeyError(f"There is no optimizer for the worker {key!r}; there are some for {self.workers}.")
+            raise KeyError(f"There is no optimizer for the worker {key!r}. There are optimizers for {self.workers}.")
         return self.optimizers[key]
 
     __getitem__ = get_optim
 
     def count(self) -> int:
-        """Return how many optimizers there are: one for each worker."""
+        """Return the number of optimizers, one for each worker."""
         return len(self.optimizers)
 
     def reset(self, worker: BaseWorker | None = None) -> None:
-        """Let optimizers forget their steps: they remember what the pattern does; settings stay as they are.
+        """Reset the state of optimizers to that of the original; their settings are kept.
 
         Args:
-            worker: whose optimizer, by the worker or its id; all if None.
+            worker: the worker or its id; None for all.
         """
         for optimizer in self.optimizers.values() if worker is None else (self.get_optim(worker),):
-            # Not just empty: some make their state when they are made, and not with the first step.
+            # Not just empty: some optimizers create state in their constructor.
             optimizer.state = copy.deepcopy(self.optim.state, _parameters(self.optim))
 
     def __len__(self) -> int:
@@ -118,10 +118,10 @@ def _id_of(worker: BaseWorker) -> Any:
 
 
 def _alike(pattern: torch.optim.Optimizer, worker: BaseWorker) -> torch.optim.Optimizer:
-    """Return an optimizer of the same parameters as another, with copies of all the rest."""
-    # A scheduler puts a step of its own on the optimizer it is for: that would step the pattern.
+    """Return an optimizer of the same parameters, with copies of everything else."""
+    # A scheduler replaces `step` on its optimizer; a copy of that would step the original.
     parts = {name: value for name, value in vars(pattern).items() if name != "step"}
-    # Not deepcopy of the whole: what torch pickles of an optimizer leaves out what some of them need (LBFGS).
+    # Not a deepcopy of the optimizer: its pickled state lacks attributes that some need (LBFGS).
     made: torch.optim.Optimizer = object.__new__(type(pattern))
     made.__dict__.update(copy.deepcopy(parts, _parameters(pattern)))
     keep_at(made, worker)
@@ -129,5 +129,5 @@ def _alike(pattern: torch.optim.Optimizer, worker: BaseWorker) -> torch.optim.Op
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> dict[int, Any]:
-    """Return the parameters by identity: what deepcopy takes as copied already."""
+    """Return the parameters by identity, as a memo for deepcopy."""
     return {id(one): one for group in optimizer.param_groups for one in group["params"]}

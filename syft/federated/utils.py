@@ -1,4 +1,4 @@
-"""What federated learning does with models: averages, sums, accuracy; and two small data sets to try it with."""
+"""Model averaging, accuracy, and two small data sets for examples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from syft.pointers.object_wrapper import ObjectWrapper
 
 
 def extract_batches_per_worker(federated_train_loader: FederatedDataLoader) -> dict[Any, list[Any]]:
-    """Go through a loader once, and return its batches by worker.
+    """Iterate over a loader once, and return its batches by worker.
 
     Args:
         federated_train_loader: the loader.
@@ -30,10 +30,10 @@ def extract_batches_per_worker(federated_train_loader: FederatedDataLoader) -> d
 
 
 def add_model(dst_model: Any, src_model: Any) -> Any:
-    """Add the parameters of one model to those of another, in place, and return that.
+    """Add the parameters of one model to those of another, in place, and return the latter.
 
     Args:
-        dst_model: the model that changes.
+        dst_model: the model to change.
         src_model: the model whose parameters are added.
     """
     source = dict(src_model.named_parameters())
@@ -58,15 +58,15 @@ def scale_model(model: Any, scale: float) -> Any:
 
 
 def federated_avg(models: object, weights: object = None) -> Any:
-    """Average models of the same kind, parameters and buffers, and return the average as a new one.
+    """Return the average of models of the same kind, over parameters and buffers, as a new model.
 
-    The models stay as they are. Whole numbers among the buffers, such as the counts of batches of norms, are averaged
-    and rounded. Models at a worker are averaged there, and so is the result.
+    The models are not changed. Integer buffers, such as the batch counts of norms, are averaged and rounded. Models at
+    a worker are averaged there, and the result stays there.
 
     Args:
-        models: the models: modules, script modules or plans, in a dict (by worker, say) or one after the other.
-        weights: how much each counts, such as its number of samples, in a dict with the same keys or in the same
-            order; all the same if None.
+        models: modules, script modules or plans, in a dict (by worker, for example) or a sequence.
+        weights: the weight of each model, such as its number of samples, in a dict with the same keys or in the same
+            order; equal weights if None.
 
     Example:
         >>> import torch
@@ -87,37 +87,37 @@ def federated_avg(models: object, weights: object = None) -> Any:
 
 
 def _listed(models: object) -> tuple[list[Any], list[Any]]:
-    """Return the names of models and the models themselves, out of their wrappers."""
+    """Return the keys of models and the models, unwrapped."""
     if not isinstance(models, Mapping | Iterable) or isinstance(models, torch.nn.Module | str):
-        raise TypeError("federated_avg takes several models: a dict or a list of them.")
+        raise TypeError("federated_avg needs several models: a dict or a list of them.")
     given = dict(models) if isinstance(models, Mapping) else dict(enumerate(models))
     if not given:
-        raise ValueError("There is no model to take the average of.")
+        raise ValueError("federated_avg needs at least one model.")
     parts = [part.obj if isinstance(part, ObjectWrapper) else part for part in given.values()]
     for part in parts:
         if not isinstance(part, torch.nn.Module | Plan):
-            raise TypeError(f"A {type(part).__name__} is not a model: federated_avg takes modules and plans.")
+            raise TypeError(f"A {type(part).__name__} is not a model. federated_avg needs modules or plans.")
     return list(given), parts
 
 
 def _shares(keys: list[Any], count: int, weights: Any) -> list[float]:
-    """Return how much each model counts, in all 1."""
+    """Return the normalized weights."""
     if weights is None:
         return [1 / count] * count
     by_key = weights if isinstance(weights, Mapping) else dict(zip(keys, list(weights), strict=False))
     if by_key.keys() != set(keys) or len(weights) != count:
-        raise ValueError(f"weights are as many as models, {count}, and a dict of them has the same keys.")
+        raise ValueError(f"weights must match the {count} models; a dict needs the same keys.")
     numbers = [float(by_key[key]) for key in keys]
     total = sum(numbers)
     if not all(0 <= number < float("inf") for number in numbers) or not total > 0:
-        raise ValueError("weights are finite, at least 0, and not all 0.")
+        raise ValueError("weights must be finite, non-negative, and not all 0.")
     return [number / total for number in numbers]
 
 
 def _state(model: Any) -> dict[str, Any]:
-    """Return the parameters and buffers of a model by name: the very tensors."""
+    """Return the parameters and buffers of a model by name, without copies."""
     if isinstance(model, Plan):
-        model.state_dict()  # follows parameters that were replaced
+        model.state_dict()  # synchronizes replaced parameters
         return {p.description or f"state_{n}": p.child for n, p in enumerate(model.state.state_placeholders)}
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
 
@@ -127,12 +127,12 @@ def _check_alike(keys: list[Any], states: list[dict[str, Any]]) -> None:
     for key, state in zip(keys, states, strict=True):
         if state.keys() != first.keys():
             raise ValueError(
-                f"Model {key!r} has other tensors than {keys[0]!r}: {sorted(state.keys() ^ first.keys())[:5]}"
+                f"Model {key!r} has different tensors than {keys[0]!r}: {sorted(state.keys() ^ first.keys())[:5]}"
             )
         for name, tensor in state.items():
             if tensor.shape != first[name].shape:
                 raise ValueError(
-                    f"{name} has the shape {tuple(tensor.shape)} in model {key!r}, and {tuple(first[name].shape)} in "
+                    f"{name} has shape {tuple(tensor.shape)} in model {key!r}, but {tuple(first[name].shape)} in "
                     f"{keys[0]!r}."
                 )
     places = {
@@ -146,12 +146,12 @@ def _check_alike(keys: list[Any], states: list[dict[str, Any]]) -> None:
 
 
 def _place(tensor: torch.Tensor) -> Any:
-    """Return the id of the worker that holds a tensor; None if it is here."""
+    """Return the id of the worker that holds a tensor; None if it is local."""
     return getattr(getattr(tensor, "location", None), "id", None)
 
 
 def _mean(tensors: list[Any], shares: list[float]) -> Any:
-    """Return the weighted mean of tensors, computed with twice the precision, in their own dtype."""
+    """Return the weighted mean of tensors, computed in double precision, in their own dtype."""
     dtype = tensors[0].dtype
     wide = torch.complex128 if dtype.is_complex else torch.float64
     total = tensors[0].to(wide) * shares[0]
@@ -161,23 +161,23 @@ def _mean(tensors: list[Any], shares: list[float]) -> Any:
 
 
 def accuracy(pred_softmax: torch.Tensor, target: torch.Tensor) -> float:
-    """Return the share of samples whose largest output is at the place of their target.
+    """Return the share of samples whose largest output is that of their target class.
 
     Args:
         pred_softmax: an output for each sample and class.
         target: the class of each sample.
     """
     if not len(target):
-        raise ValueError("There are no predictions to tell the accuracy of.")
+        raise ValueError("accuracy() needs at least one prediction.")
     predicted = pred_softmax.argmax(dim=1)
     return float((predicted == target.view(predicted.shape)).sum()) / predicted.numel()
 
 
 def create_gaussian_mixture_toy_data(nr_samples: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return points of a plane around two places, and which of the two each is around.
+    """Return points of a plane around two centers, and the index of the center of each.
 
     Args:
-        nr_samples: how many points.
+        nr_samples: number of points.
     """
     first = nr_samples // 2
     labels = torch.cat([torch.zeros(first), torch.ones(nr_samples - first)]).long()
@@ -195,6 +195,6 @@ _IRIS = """
 
 
 def iris_data_partial() -> tuple[torch.Tensor, torch.Tensor]:
-    """Return measures of 30 flowers, and their species: ten of each of three."""
+    """Return measurements of 30 flowers, and their species: ten of each of three."""
     measures = torch.tensor([int(number) for number in _IRIS.split()], dtype=torch.float32).view(30, 4) / 10
     return measures, torch.arange(3).repeat_interleave(10)

@@ -1,4 +1,4 @@
-"""Checks of the numbers that a user sets: one clear error for what can't be meant."""
+"""Validation of numeric settings and of the vectors of strategies."""
 
 from __future__ import annotations
 
@@ -12,91 +12,91 @@ from syft.exceptions import FederatedError, TrainingError
 
 
 def real(owner: str, name: str, value: Any, low: float = -math.inf, high: float = math.inf, ends: str = "()") -> float:
-    """Return a setting as a float, or raise.
+    """Return a setting as a float, or raise TrainingError.
 
     Args:
-        owner: whose setting it is, for the error.
+        owner: the owner of the setting, for the error.
         name: its name.
-        value: what was given.
+        value: the given value.
         low: the lower bound.
         high: the upper bound; infinity itself is never allowed.
-        ends: whether the bounds are allowed themselves: "[" or "(", then "]" or ")".
+        ends: whether the bounds are inclusive: "[" or "(", then "]" or ")".
     """
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     found = float(value) if is_number else math.nan
     above = found >= low if ends[0] == "[" else found > low
     below = found <= high if ends[1] == "]" else found < high
     if not (math.isfinite(found) and above and below):
-        raise TrainingError(f"{owner}: {name} is a number {_span(low, high, ends)}, and not {_shown(value)}.")
+        raise TrainingError(f"{owner}: {name} must be a number {_span(low, high, ends)}, got {_shown(value)}.")
     return found
 
 
 def whole(owner: str, name: str, value: object, low: int) -> int:
-    """Return a setting as an int that is not below a bound, or raise."""
+    """Return a setting as an int with a lower bound, or raise TrainingError."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < low:
-        raise TrainingError(f"{owner}: {name} is a whole number of at least {low}, and not {_shown(value)}.")
+        raise TrainingError(f"{owner}: {name} must be an integer of at least {low}, got {_shown(value)}.")
     return int(value)
 
 
 def flag(owner: str, name: str, value: object) -> bool:
-    """Return a setting that is True or False, or raise."""
+    """Return a boolean setting, or raise TrainingError."""
     if type(value) is not bool:
-        raise TrainingError(f"{owner}: {name} is True or False, and not {_shown(value)}.")
+        raise TrainingError(f"{owner}: {name} must be True or False, got {_shown(value)}.")
     return value
 
 
 def saved_vector(owner: str, name: str, value: Any) -> torch.Tensor | None:
-    """Return a vector of the state that a strategy saved, in float64, or raise; None if there was none yet."""
+    """Return a vector of a strategy's saved state in float64, or raise; None if there was none."""
     if value is None:
         return None
     is_vector = isinstance(value, torch.Tensor) and value.dim() == 1 and value.dtype.is_floating_point
     if not is_vector or not bool(torch.isfinite(value).all()):
-        raise FederatedError(f"The checkpoint can't be used: {name} of {owner} is not a vector of finite numbers.")
+        raise FederatedError(f"The checkpoint can't be used: {name} of {owner} must be a vector of finite numbers.")
     return torch.as_tensor(value).detach().to(torch.float64, copy=True)
 
 
 def same_size(owner: str, vector: torch.Tensor | None, size: int) -> torch.Tensor:
-    """Return what a strategy remembers, zeros if that is nothing; raises if it is of a model of another size."""
+    """Return a strategy's stored vector, or zeros; raises if it belongs to a model of another size."""
     if vector is None:
         return torch.zeros(size, dtype=torch.float64)
     if vector.numel() != size:
         raise FederatedError(
-            f"This {owner} was used with a model of {vector.numel()} parameters, and this one has {size}. "
+            f"This {owner} was used with a model of {vector.numel()} parameters, but this one has {size}. "
             f"Make a new {owner} for each run."
         )
     return vector
 
 
 def check_state(owner: str, given: Any, state: torch.Tensor) -> None:
-    """Raise if what should be the next state of a model is none: a mistake in the code of a strategy.
+    """Raise if the next state returned by a strategy is invalid.
 
     Args:
-        owner: what gave it, for the error.
-        given: what it gave.
-        state: the state of the model so far.
+        owner: the function that returned it, for the error.
+        given: the returned value.
+        state: the current state of the model.
     """
     is_vector = isinstance(given, torch.Tensor) and given.dtype.is_floating_point
     if not is_vector or given.shape != state.shape:
         shown = f"one of shape {tuple(given.shape)}" if is_vector else f"a {type(given).__name__}"
         raise TrainingError(
-            f"{owner} returns the next state of the model: a vector of {len(state)} numbers, such as state + "
-            f"total.update, and not {shown}."
+            f"{owner} must return the next state of the model, a vector of {len(state)} numbers such as state + "
+            f"total.update, got {shown}."
         )
 
 
-# No number of an update or of what a strategy remembers is larger, unless something went wrong.
+# A larger number in an update or in a strategy's state indicates an error.
 LARGEST = 1e30
 
 
 def bounded(owner: str, vector: torch.Tensor) -> torch.Tensor:
-    """Return what a strategy is about to use or to remember; raises if it is not finite, or so large that it can't be.
+    """Return a vector that a strategy is about to use or store; raises if it is not finite, or too large.
 
     Called before a strategy changes: one round must not spoil all later ones.
     """
-    if not bool((vector.abs() <= LARGEST).all()):  # nor is that so for NaN
+    if not bool((vector.abs() <= LARGEST).all()):  # true for NaN too
         raise FederatedError(
-            f"What the clients gave together is not finite, or would move {owner} by more than {LARGEST:g}, so the "
-            "round counts nothing. A robust strategy, such as FedMedian, leaves out single clients that do so."
+            f"The sum of the clients' results is not finite, or would move {owner} by more than {LARGEST:g}, so the "
+            "round does not count. A robust strategy, such as FedMedian, ignores single clients like that."
         )
     return vector
 

@@ -1,4 +1,4 @@
-"""What the tests of questions about private data have in common."""
+"""Helpers for the tests of queries about private data."""
 
 from __future__ import annotations
 

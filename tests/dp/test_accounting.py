@@ -297,25 +297,25 @@ def test_an_event_is_plain_values(event):
         {"kind": "poisson_sampled", "rate": 0.5, "event": sampled(0.5, 1.0).to_dict()},
     ],
 )
-def test_what_strangers_write_is_checked(fields):
+def test_untrusted_events_are_validated(fields):
     with pytest.raises(ValueError, match=r"event|must"):
         dp.event_from_dict(fields)
     with pytest.raises(ValueError, match=r"event|must"):
-        Accountant.from_dict({"kind": "rdp", "events": [[fields, 1]]})
+        Accountant.from_dict({"kind": "rdp", "an event": [[fields, 1]]})
 
 
 def test_bad_arguments_are_named():
-    for bad in (None, {}, {"kind": "rdp"}, {"kind": "rdp", "events": 3}, {"kind": "rdp", "events": [[1]]}, []):
+    for bad in (None, {}, {"kind": "rdp"}, {"kind": "rdp", "an event": 3}, {"kind": "rdp", "an event": [[1]]}, []):
         with pytest.raises(ValueError, match="accountant"):
             Accountant.from_dict(bad)
     for bad in ("gdp", ["rdp"], None):
         with pytest.raises(ValueError, match="kind"):
-            Accountant.from_dict({"kind": bad, "events": []})
+            Accountant.from_dict({"kind": bad, "an event": []})
     for bad in (-1, 1.5, True, "3", 2**60):
         with pytest.raises(ValueError, match="count"):
             Accountant().compose(dp.Pure(1.0), bad)
     for bad in (1.0, None, {"kind": "pure"}):
-        with pytest.raises(ValueError, match="events"):
+        with pytest.raises(ValueError, match="an event"):
             Accountant().compose(bad)
     for bad in ([], [1.0], [0.5], "2", [math.nan], 3, [2.0] * 20_000, [1e6]):
         with pytest.raises(ValueError, match="order"):

@@ -1,4 +1,4 @@
-"""DP-SGD where the data is: gradients of single samples, noise, what is told and what is not."""
+"""DP-SGD at the data: per-sample gradients, noise, and reported values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from syft.exceptions import (
     TrainingError,
 )
 from syft.federated.client.dp_settings import settings_from
-from syft.federated.client.local_training import terms_of
+from syft.federated.client.local_training import modifiers_of
 from syft.federated.client.rng import undisturbed
 from syft.federated.client.session import ClientSession
 from syft.federated.client.train_config import TrainConfig
@@ -139,7 +139,7 @@ def settings(**changed):
     return sy.dp.SamplePrivacy(**{**PRIVACY, **changed})
 
 
-def test_every_sample_is_clipped_and_what_is_not_finite_counts_as_nothing():
+def test_samples_are_clipped_and_non_finite_gradients_count_as_zero():
     rows = torch.randn(6, 40) * torch.tensor([1e-3, 1.0, 1e6, 1e30, 1.0, 1.0]).unsqueeze(1)
     rows[4, 3], rows[5, 0] = float("nan"), float("inf")
     found = clipped([rows[:, :10], rows[:, 10:].view(6, 5, 6)], 0.5)
@@ -149,7 +149,7 @@ def test_every_sample_is_clipped_and_what_is_not_finite_counts_as_nothing():
     assert torch.allclose(found[0], rows[0].double()) and not found[4:].any()
 
 
-def test_a_sample_whose_run_fails_counts_as_nothing_and_the_others_count():
+def test_a_failing_sample_counts_as_zero_and_the_others_count():
     x, y = words()
     model = nn.Sequential(nn.Embedding(10, 2), nn.Flatten(), nn.Linear(8, 3))
     samples = PerSample(*plans(model, x, y))
@@ -173,7 +173,7 @@ def test_a_sample_changes_the_sum_by_no_more_than_its_norm_whatever_the_loss_doe
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
-def test_the_mean_of_a_batch_is_divided_by_what_is_expected_and_a_sum_is_not(reduction):
+def test_a_mean_loss_is_divided_by_the_expected_size_and_a_sum_is_not(reduction):
     x, y = classes(5, count=64)
     training = PrivateTraining(
         *plans(nn.Linear(5, 3), x, y, nn.CrossEntropyLoss(reduction=reduction)), (x, y), settings(), TrainConfig()
@@ -192,11 +192,11 @@ def test_dropout_is_trained_too():
 
 REFUSED = {
     "batch norm": (nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)), classes(5), "GroupNorm"),
-    "a sum of the data": (Counting(), classes(5), "changes tensors of its own"),
+    "a sum of the data": (Counting(), classes(5), "changes its own tensors"),
     "rows that mix": (Mixing(), classes(5), "GroupNorm"),
     "words that mix": (Mixing(), words(), "GroupNorm"),
     "rows that go away": (nn.Sequential(nn.Linear(5, 5), nn.Flatten(0)), classes(5), "a row for each"),
-    "no parameters": (nn.Sequential(nn.Flatten()), classes(5), "no parameters"),
+    "no trainable parameters": (nn.Sequential(nn.Flatten()), classes(5), "no trainable parameters"),
 }
 
 
@@ -259,13 +259,13 @@ def test_others_get_torchs_generator_between_the_steps():
         with undisturbed():
             seen.append(1)
 
-    def go_on():
+    def check_cancelled():
         thread = threading.Thread(target=other, daemon=True)
         thread.start()
         thread.join(60)
         assert not thread.is_alive()
 
-    training.run(torch.optim.SGD(training._samples.parameters, lr=0.1), go_on)
+    training.run(torch.optim.SGD(training._samples.parameters, lr=0.1), check_cancelled)
     assert len(seen) == training.schedule.steps
 
 
@@ -278,7 +278,7 @@ def test_epsilon_lies_above_that_of_dp_accounting_and_near_it(rate):
     assert oracle.get_epsilon(1e-4) <= privacy.cost(5000, 50, 3) <= 1.4 * oracle.get_epsilon(1e-4)
 
 
-def test_what_is_told_depends_on_a_rounded_size_only():
+def test_reports_depend_on_the_rounded_size_only():
     assert [rounded_down(size) for size in (1, 5, 7, 8, 9, 1000, 1023, 1024)] == [1, 5, 7, 8, 8, 896, 896, 1024]
     assert schedule(1000, TrainConfig(batch_size=64)) == schedule(1023, TrainConfig(batch_size=64))
     capped = schedule(1000, TrainConfig(batch_size=64, epochs=5, max_nr_batches=7))
@@ -376,7 +376,7 @@ def guarded(make_worker, policy, **changed):
     return alice, config
 
 
-def test_what_was_paid_for_leaves_and_each_training_is_charged_before_it_begins(make_worker):
+def test_paid_results_leave_and_each_training_is_charged_in_advance(make_worker):
     policy = Budget(purse=2)
     alice, config = guarded(make_worker, policy, privacy=settings())
     assert math.isnan(alice.fit("some"))
@@ -466,13 +466,13 @@ def test_only_private_training_runs_as_a_program(node, hook):
         fit_privately(process, body, "some", "cpu", ())
 
 
-def test_without_a_budget_the_policy_is_asked_before_a_private_training(make_worker):
+def test_without_a_budget_the_policy_decides_before_private_training(make_worker):
     alice, _ = guarded(make_worker, DenyAll(), privacy=settings())
     with pytest.raises(GetNotPermittedError):
         alice.fit("some")
 
 
-def test_mistakes_are_told_before_anything_is_paid(make_worker):
+def test_errors_are_raised_before_anything_is_charged(make_worker):
     policy = Budget(purse=1)
     alice, _ = guarded(make_worker, policy, privacy=settings())
     model = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
@@ -507,7 +507,7 @@ def run(workers, rounds=2, **changed):
     return sy.federated.run("fedprox", workers, rounds, **given)
 
 
-def test_clients_of_a_run_train_with_privacy_and_the_run_knows_what_it_cost(make_worker):
+def test_clients_train_with_privacy_and_the_run_reports_the_loss(make_worker):
     result = run(clients(make_worker))
     assert result.epsilon == pytest.approx(settings().cost(37, 8, rounds=2))
     assert all(record.loss is None and record.answered == 3 for record in result.history)
@@ -521,13 +521,13 @@ LIES = [
 
 
 @pytest.mark.parametrize("spent", LIES)
-def test_a_client_that_does_not_say_what_it_spent_does_not_count(spent):
+def test_a_client_that_does_not_report_its_loss_is_not_counted(spent):
     privacy = settings()
     with pytest.raises(FederatedError, match="'bob'"):
         privacy.check("bob", {"privacy": spent})
 
 
-def test_a_run_that_is_resumed_goes_on_with_what_was_spent(make_worker, tmp_path):
+def test_a_resumed_run_keeps_its_privacy_loss(make_worker, tmp_path):
     workers, model, privacy = clients(make_worker), nn.Linear(5, 3), settings()
     first = run(workers, checkpoint=tmp_path, model=model, local_privacy=privacy, rounds=1)
     resumed = run(workers, checkpoint=tmp_path, model=model, local_privacy=settings())
@@ -536,7 +536,7 @@ def test_a_run_that_is_resumed_goes_on_with_what_was_spent(make_worker, tmp_path
     assert anew.epsilon == first.epsilon
 
 
-def test_an_answer_tells_no_loss_and_no_exact_size(make_worker):
+def test_a_private_result_has_no_loss_and_no_exact_size(make_worker):
     (alice,) = clients(make_worker, count=1)
     x, y = classes(5)
     answer = ask(alice, x, y, "train")
@@ -581,13 +581,13 @@ def test_a_training_that_never_ends_is_refused_before_it_is_paid(make_worker):
         ask(alice, *classes(5), "train", **ENDLESS)
 
 
-def test_a_round_ends_when_nobody_waits_for_it_any_more(make_worker, monkeypatch):
+def test_a_round_ends_when_its_client_disconnects(make_worker, monkeypatch):
     def gone():
-        raise TrainingError("The client that asked for this training is gone.")
+        raise TrainingError("The client that requested this training has disconnected.")
 
-    monkeypatch.setattr(ClientSession, "watch", lambda station: gone)
+    monkeypatch.setattr(ClientSession, "watch", lambda session: gone)
     (alice,) = clients(make_worker, Budget(purse=9), count=1)
-    with pytest.raises(TrainingError, match="is gone"):
+    with pytest.raises(TrainingError, match="has disconnected"):
         ask(alice, *classes(5), "train")
 
 
@@ -606,7 +606,7 @@ def test_settings_that_make_no_sense_are_refused_wherever_they_come_from(name, v
     with pytest.raises(TrainingError, match=name):
         settings_from(numbers)
     with pytest.raises(TrainingError, match=name):
-        terms_of({"dp_sgd": {**numbers, "rounds": 1}})
+        modifiers_of({"dp_sgd": {**numbers, "rounds": 1}})
     with pytest.raises(TrainingError, match=name):
         TrainConfig.detail(None, (1, 2, 8, 1, "SGD", {"lr": 0.1}, -1, True, 3, numbers))
 
@@ -625,11 +625,11 @@ def test_settings_that_are_not_complete_are_refused(given):
 @pytest.mark.parametrize("rounds", [0, -1, True, 1.5, None, 2**40])
 def test_rounds_that_are_no_number_are_refused(rounds):
     with pytest.raises(TrainingError, match="rounds"):
-        terms_of({"dp_sgd": {**settings().to_dict(), "rounds": rounds}})
+        modifiers_of({"dp_sgd": {**settings().to_dict(), "rounds": rounds}})
 
 
 def test_neither_noise_nor_target_is_refused():
-    with pytest.raises(TrainingError, match="noise_multiplier, or a target_epsilon"):
+    with pytest.raises(TrainingError, match="noise_multiplier or target_epsilon"):
         sy.dp.SamplePrivacy()
 
 

@@ -176,7 +176,7 @@ def test_a_target_is_met_with_little_more_noise_than_a_tight_accountant_needs():
     ],
     ids=lambda options: str(options).partition("<")[0],
 )
-def test_what_no_proof_covers_is_refused(options):
+def test_options_without_a_proof_are_refused(options):
     with pytest.raises(TrainingError):
         make(**options)
 
@@ -213,7 +213,7 @@ NORMS = {  # batch norm, what a sample is like, and the groups that take its pla
 
 
 @pytest.mark.parametrize("name", NORMS)
-def test_what_takes_the_place_of_batch_norm_is_not_constant(name):
+def test_the_replacement_of_batch_norm_is_not_constant(name):
     norm, shape, groups = NORMS[name]
     fixed = sy.dp.PrivacyEngine.fix(norm)
     assert isinstance(fixed, nn.GroupNorm) and fixed.num_groups == groups
@@ -231,7 +231,7 @@ def test_batch_norm_of_hardly_any_features_has_no_replacement(count):
         sy.dp.PrivacyEngine.fix(nn.ModuleDict({"body": nn.Sequential(nn.Linear(4, count), nn.BatchNorm1d(count))}))
 
 
-def test_a_batch_norm_in_two_places_is_one_group_norm_and_keeps_what_it_learned():
+def test_a_shared_batch_norm_becomes_one_group_norm_with_its_weights():
     norm = nn.BatchNorm1d(8)
     nn.init.constant_(norm.weight, 3.0)
     norm.bias.requires_grad_(False)
@@ -271,15 +271,15 @@ def test_digits_are_learned_by_a_model_that_was_fixed():
         assert accuracy(result.model) > 0.65
 
 
-def test_what_is_elsewhere_is_refused_with_what_to_use_instead(make_worker):
+def test_remote_modules_and_data_are_refused_with_an_alternative(make_worker):
     bob = make_worker("bob")
     x, y = torch.rand(20, 4), torch.arange(20) % 2
     far = sy.FederatedDataLoader(sy.BaseDataset(x, y).federate((bob,)), batch_size=4)
     near = DataLoader(TensorDataset(x, y), batch_size=4)
     refused = {
-        "DataLoader of data in this process": (nn.Linear(4, 2), far),
+        "DataLoader of local data": (nn.Linear(4, 2), far),
         "PointerTensor": (nn.Linear(4, 2).send(bob), near),
-        "not a Plan": (sy.Plan(forward_func=nn.Linear(4, 2)), near),
+        "got a Plan": (sy.Plan(forward_func=nn.Linear(4, 2)), near),
     }
     for text, (module, loader) in refused.items():
         given = {"module": module, "optimizer": None, "data_loader": loader, "max_grad_norm": 1.0}
@@ -306,7 +306,7 @@ def test_a_gradient_that_is_not_finite_is_an_error_and_no_step():
     assert engine.steps == 0
 
 
-def test_without_opacus_the_error_says_what_to_install(monkeypatch):
+def test_without_opacus_the_error_names_the_extra(monkeypatch):
     monkeypatch.delitem(sys.modules, "syft.dp.training.opacus_secure", raising=False)
     monkeypatch.setitem(sys.modules, "opacus", None)
     with pytest.raises(DependencyError, match=r"resyft\[dp\]"):

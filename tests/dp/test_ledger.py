@@ -48,7 +48,7 @@ def test_losses_of_laplace_add_up_to_the_limit_exactly(ledger):
         assert (entry["number"], entry["user"], entry["event"]) == (number + 1, "alice", LAPLACE)
     assert left(ledger, data="people") == pytest.approx(0, abs=1e-9)
     before = ledger.standing(), ledger.entries()
-    with pytest.raises(BudgetExceededError, match=r"of which 0 is left, and this takes 0\.25.*node budget set"):
+    with pytest.raises(BudgetExceededError, match=r"0 is left, and this needs 0\.25.*node budget set"):
         ledger.charge("alice", ["people"], LAPLACE)
     with pytest.raises(BudgetExceededError):
         ledger.charge("bob", ["people"], {"mechanism": "pure", "epsilon": 1e-6})
@@ -64,7 +64,7 @@ def test_three_tenths_are_three_tenths():
         ledger.charge("alice", ["people"], {"mechanism": "laplace", "epsilon": 1e-6})
 
 
-def test_gaussian_noise_composes_as_the_reference_says():
+def test_gaussian_noise_composes_like_the_reference():
     ledger = Ledger()
     ledger.set_limit(50.0, 1e-5, data="people")
     # There, Gaussian noise is always in units of what one row gives, of which replacing moves two.
@@ -137,7 +137,7 @@ def test_each_kind_of_limit_stops(limits):
         ledger.charge("bob", ["people"], LAPLACE)
 
 
-def test_a_limit_of_a_user_stands_in_place_of_the_one_for_each(ledger):
+def test_a_users_own_limit_replaces_the_limit_of_each_user(ledger):
     ledger.set_limit(0.25, data="people", user=EACH)
     ledger.set_limit(0.5, data="people", user="alice")
     ledger.charge("bob", ["people"], LAPLACE), ledger.charge("alice", ["people"], LAPLACE)
@@ -150,10 +150,10 @@ def test_a_limit_of_a_user_stands_in_place_of_the_one_for_each(ledger):
     assert rows == {("people", None): pytest.approx(0.25), ("people", EACH): 0.0}
     assert left(ledger, user=EACH) == 0.0 and left(ledger, user="alice") == 0.0
     ledger.set_limit(0.5, data="people", user=EACH)
-    assert left(ledger, user=EACH) == pytest.approx(0.25), "who has a limit of its own does not count among each"
+    assert left(ledger, user=EACH) == pytest.approx(0.25), "a user with an own limit is not among each user"
 
 
-def test_a_user_is_not_told_what_others_were_charged(ledger):
+def test_a_user_does_not_see_the_charges_of_others(ledger):
     ledger.set_limit(1.0, 0.0, data="people")
     ledger.charge("alice", ["people"], LAPLACE, "count")
     (bob,), (alice,) = ledger.standing("bob"), ledger.standing("alice")
@@ -161,7 +161,7 @@ def test_a_user_is_not_told_what_others_were_charged(ledger):
     assert (alice["spent"], alice["releases"]) == (pytest.approx(0.25), 1)
 
 
-def test_what_was_spent_before_a_limit_was_set_counts(ledger):
+def test_charges_before_a_limit_was_set_count(ledger):
     ledger.set_limit(1.0, data="others")
     ledger.charge("alice", ["people", "others"], LAPLACE)
     ledger.set_limit(0.4)
@@ -190,7 +190,7 @@ FORGED = [
 
 
 @pytest.mark.parametrize("event", FORGED)
-def test_what_is_no_event_is_refused(ledger, event):
+def test_invalid_events_are_refused(ledger, event):
     with pytest.raises(ValueError, match="."):
         ledger.charge("alice", ["people"], event)
     assert ledger.spent("people") == 0.0 and ledger.entries() == []
@@ -198,13 +198,13 @@ def test_what_is_no_event_is_refused(ledger, event):
 
 @pytest.mark.parametrize("limit", [{"epsilon": -1}, {"epsilon": math.nan}, {"epsilon": math.inf}, {"epsilon": True},
                                    {"epsilon": 1.0, "delta": 1.0}, {"epsilon": 1.0, "delta": -1e-9}, {"epsilon": "1"}])  # fmt: skip
-def test_what_is_no_limit_is_refused(ledger, limit):
+def test_invalid_limits_are_refused(ledger, limit):
     with pytest.raises(ValueError, match="."):
         ledger.set_limit(**limit, data="people")
     assert [row.epsilon for row in ledger.limits()] == [1.0]
 
 
-def test_who_or_what_is_charged_must_be_said(ledger):
+def test_a_charge_needs_a_user_and_data(ledger):
     for user, data in (("alice", []), (None, ["people"]), ("alice", [None])):
         with pytest.raises((ValueError, TypeError)):
             ledger.charge(user, data, LAPLACE)
@@ -242,7 +242,7 @@ def test_an_account_that_is_made_smaller_never_gets_cheaper(found):
     assert again.epsilon(1e-6) == pytest.approx(small.epsilon(1e-6), rel=1e-6), "once is enough"
 
 
-def test_many_small_questions_make_no_endless_account_and_cost_what_they_cost():
+def test_many_small_queries_keep_the_account_bounded_and_its_loss_exact():
     ledger = Ledger()
     ledger.set_limit(1.0, data="people")
     done = 0

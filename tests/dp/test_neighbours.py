@@ -85,9 +85,9 @@ def test_moments_by_other_means(rate, noise):
             other, same = (-((grid - at) ** 2) / (2 * noise**2) for at in (0.0, mean))
             return np.logaddexp(math.log1p(-rate) + other, math.log(rate) + same)
 
-        terms = order * log_density(1.0) + (1 - order) * log_density(-1.0)
-        total = np.exp(terms - terms.max()).sum() * (grid[1] - grid[0]) / (noise * math.sqrt(2 * math.pi))
-        expected = terms.max() + math.log(total)
+        modifiers = order * log_density(1.0) + (1 - order) * log_density(-1.0)
+        total = np.exp(modifiers - modifiers.max()).sum() * (grid[1] - grid[0]) / (noise * math.sqrt(2 * math.pi))
+        expected = modifiers.max() + math.log(total)
         assert log_moment(order, rate, noise) == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 

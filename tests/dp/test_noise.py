@@ -127,7 +127,7 @@ def test_granularity_is_a_power_of_two_far_below_the_scale(scale):
 
 @settings(max_examples=40, deadline=None)
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e3), st.integers(0, 2**64))
-def test_what_is_released_lies_on_the_grid_whatever_the_value(value, scale, key):
+def test_releases_lie_on_the_grid_for_any_value(value, scale, key):
     """The attack on floating-point noise asks which results are possible for a value. Here all are, for all."""
     step = noise.granularity(scale)
     for add in (noise.add_laplace, noise.add_gaussian):

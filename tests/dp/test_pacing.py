@@ -159,19 +159,19 @@ class Clock:
 
 
 def released(pair, step):
-    """Return when a training is answered, of which each step takes so many seconds by a clock of this test."""
+    """Return the release time of a training whose steps take the given number of seconds by a fake clock."""
     clock = Clock()
     training = make(pair, clock=clock, sleep=clock.sleep)
     began = clock.now
 
-    def go_on():
+    def check_cancelled():
         clock.now += step(pair)
 
-    training.run(optimizer(training), go_on)
+    training.run(optimizer(training), check_cancelled)
     return clock.now - began, training.seconds
 
 
-def test_the_answer_leaves_at_a_time_that_shapes_determine():
+def test_the_release_time_depends_on_shapes_only():
     slow = data()
     slow[0][7, 0] = 42.0  # the row that the client asks about
     times = [released(pair, lambda pair: 0.05 if bool((pair[0] > 41).any()) else 1e-3) for pair in (data(), slow)]
@@ -215,7 +215,7 @@ def test_an_error_comes_no_sooner_than_an_answer():
     assert clock.now >= 10.0
 
 
-def test_a_wait_ends_when_nobody_wants_the_answer_any_more():
+def test_a_wait_ends_when_the_client_disconnects():
     def gone():
         raise TrainingError("gone")
 

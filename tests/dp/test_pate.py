@@ -61,7 +61,7 @@ def test_reference_case():
     torch_answer = pate.perform_analysis_torch(torch.tensor(votes), torch.tensor(labels), noise_eps=0.1, delta=1e-5)
     assert torch_answer == expected and all(type(epsilon) is float for epsilon in torch_answer)
     assert pate.perform_analysis_torch(torch.tensor(votes)) == expected
-    # What the old reading of the labels as row numbers looked at, asked for by name.
+    # The former interpretation of labels as row numbers, requested by name.
     assert pate.perform_analysis(votes, query_indices=labels, noise_eps=0.1)[0] == pytest.approx(1.6139885826763, 1e-9)
 
 
@@ -165,7 +165,7 @@ def test_proxies_for_tensors_agree():
 # Which queries are meant ---------------------------------------------------------------------------------
 
 
-def test_some_queries_are_asked_for_by_name():
+def test_query_indices_select_queries():
     votes = reference()
     for chosen in ([3], list(range(50)), [5, 5, 150, 199]):
         expected = pate.perform_analysis(votes[:, chosen], num_classes=10)
@@ -176,7 +176,7 @@ def test_some_queries_are_asked_for_by_name():
     assert twice[0] > pate.perform_analysis(votes)[0]
 
 
-def test_row_numbers_are_not_taken_for_labels():
+def test_row_numbers_are_not_mistaken_for_labels():
     votes = reference()
     for rows in (range(100), [5], [], np.zeros((2, 200)), range(201)):
         with pytest.raises(ValueError, match="query_indices="):
@@ -221,7 +221,7 @@ def test_bad_arguments_are_named():
             pate.perform_analysis(bad)
     with pytest.raises(ValueError, match="different lengths"):
         pate.perform_analysis([[1, 2], [1]])
-    with pytest.raises(ValueError, match="labels are numbers"):
+    with pytest.raises(ValueError, match="labels must be from"):
         pate.perform_analysis([[10**12]])
     for name, values in {
         "noise_eps": (0, -1, math.nan, math.inf, "x", None),

@@ -22,7 +22,7 @@ from tests.grid.rights.people import Peer
 # --- right answers --------------------------------------------------------------------------------------------
 
 
-def test_answers_are_right_within_their_noise(ages):
+def test_results_are_correct_within_their_noise(ages):
     assert sy.dp.count(ages, epsilon=MANY) == 100
     assert sy.dp.count(ages, where=(">=", 65), epsilon=MANY) == 35
     assert sy.dp.count(ages, where=[(">", 10), ("!=", 20), ("<=", 30)], epsilon=MANY) == 19
@@ -38,7 +38,7 @@ def test_answers_are_right_within_their_noise(ages):
     assert sy.dp.most_common(ages, [3, 150], epsilon=MANY) == 3
 
 
-def test_answers_for_several_columns(table):
+def test_results_for_several_columns(table):
     found = sy.dp.sum(table, [0, 0], [99, 990], epsilon=MANY)
     assert found.dtype is torch.float64 and found.tolist() == [near(4950, 99, parts=2), near(49500, 990, parts=2)]
     found = sy.dp.sum(table, [0, 0], [99, 990], epsilon=MANY, mechanism="gaussian", delta=1e-3)
@@ -70,7 +70,7 @@ def test_nothing_and_very_much():
     assert sy.dp.histogram(none, 2, 0, 1, epsilon=MANY).tolist() == [0, 0]
     assert 0 <= sy.dp.median(none, 0, 1, epsilon=1.0) <= 1
     assert sy.dp.most_common(none, [5], epsilon=1.0) == 5
-    with pytest.raises(PrivacyError, match="no rows"):
+    with pytest.raises(PrivacyError, match="at least one row"):
         sy.dp.mean(none, 0, 1, epsilon=1.0)
     many = torch.ones(3_000_000, dtype=torch.int8)  # several blocks, and a sum that is exact
     assert sy.dp.sum(many, 0, 1, epsilon=MANY) == near(3e6, 1)
@@ -119,7 +119,7 @@ class Silent(Noise):
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_one_row_moves_an_answer_no_further_than_the_noise_is_made_for(data):
+def test_one_row_changes_a_result_by_at_most_the_sensitivity(data):
     kind = data.draw(st.sampled_from([*FORMS, "where", "count"]))
     wide = data.draw(columns)
     rows = data.draw(st.lists(st.lists(values, min_size=wide, max_size=wide), min_size=1, max_size=6))
@@ -214,12 +214,12 @@ def test_more_bad_arguments(ages, entries, ask):
 
 @pytest.mark.parametrize("data", [torch.tensor(1.0), torch.zeros(2, 2, 2), torch.zeros(2, dtype=torch.complex64),
                                   torch.zeros(2, 0), torch.eye(2).to_sparse()])  # fmt: skip
-def test_what_is_no_table_is_refused(data):
+def test_data_that_is_not_a_table_is_refused(data):
     with pytest.raises(PrivacyError):
         sy.dp.count(data, epsilon=1.0)
 
 
-def test_a_client_says_nothing_about_the_cost(clinic, ages, entries):
+def test_a_client_can_not_influence_the_charge(clinic, ages, entries):
     alice = Peer(clinic, "alice")
     good = settled("sum", lower=0, upper=5, epsilon=1.0)
     for kind, data, more in (

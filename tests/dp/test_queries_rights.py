@@ -1,4 +1,4 @@
-"""Who may ask about private data, what is paid for, and what is not told: questions at a node."""
+"""Rights, charges and confidentiality of queries about private data at a node."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_without_a_limit_there_are_no_answers(node, owner):
         pointer.get()
 
 
-def test_answers_are_paid_for_and_end_with_the_budget(node, owner, peer, entries):
+def test_results_are_charged_and_end_with_the_budget(node, owner, peer, entries):
     boss = peer("owner")
     boss.send_tensor(AGES.tag("#paid"), "paid", published=True)
     pointer = node.search("#paid")[0]
@@ -55,14 +55,14 @@ def test_answers_are_paid_for_and_end_with_the_budget(node, owner, peer, entries
     assert charges == [True] * 4 + [False]
 
 
-def test_results_computed_from_data_can_not_be_asked_about(node, ages, entries):
+def test_derived_data_can_not_be_queried(node, ages, entries):
     """A person may be in many rows of it, and a row may tell of many."""
     for derived in (ages * 1, ages.clone(), ages.repeat(1000), ages[:50], ages.cumsum(0), ages.copy()):
-        with pytest.raises(NotPermittedError, match="published data itself"):
+        with pytest.raises(NotPermittedError, match="Query the published data"):
             sy.dp.sum(derived, 0, 100, epsilon=0.1)
     mixed = torch.zeros(100).send(node)
     mixed += ages
-    with pytest.raises(NotPermittedError, match="published data itself"):
+    with pytest.raises(NotPermittedError, match="Query the published data"):
         sy.dp.sum(mixed, 0, 100, epsilon=0.1)
     assert entries() == []
 

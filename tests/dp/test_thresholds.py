@@ -102,7 +102,7 @@ def test_more_lost_clients_than_planned_are_charged_or_end_the_run():
     before = privacy.cost(1)
     privacy.release(None, 3, lost=0.03)
     assert before <= privacy.epsilon < 1.01 * before
-    with pytest.raises(FederatedError, match="40% of the clients.*dropout"):
+    with pytest.raises(FederatedError, match="40% of the drawn clients.*dropout"):
         privacy.release(None, 3, lost=0.4)
     assert privacy._spent.leaked < 1e-6
     with pytest.raises(FederatedError, match="dropout 0.3"):

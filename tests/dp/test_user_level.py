@@ -13,7 +13,7 @@ from torch import nn
 
 import syft as sy
 from syft.exceptions import FederatedError, TrainingError
-from syft.federated.client.local_training import terms_of
+from syft.federated.client.local_training import modifiers_of
 from syft.federated.client.modifiers.clipping import clipped_update
 from syft.federated.client.state_vector import StateLayout
 from syft.federated.strategies import FedAvg, FedMedian, Scaffold
@@ -54,7 +54,7 @@ def test_noise_is_found_for_the_rounds_of_a_run_which_ends_before_it_would_pass_
     assert "target_epsilon of 2" in privacy.ending()
 
 
-def test_a_run_that_is_resumed_goes_on_with_what_was_spent():
+def test_a_resumed_run_keeps_its_privacy_loss():
     privacy = begun(rate=0.1, noise_multiplier=None, target_epsilon=3.0)
     privacy.release(None, 3)
     other = sy.dp.UserPrivacy(clip=0.5, delta=1e-5, target_epsilon=3.0)
@@ -88,7 +88,7 @@ def test_clients_are_drawn_by_the_cryptographic_generator():
     assert first != privacy.choose(2000)
 
 
-def test_all_take_part_at_a_rate_of_one_and_nobody_may_come_or_go():
+def test_at_rate_one_all_clients_take_part_and_their_number_is_fixed():
     privacy = begun(clients=5)
     assert privacy.choose(5) == [0, 1, 2, 3, 4]
     with pytest.raises(FederatedError, match="5 clients"):
@@ -124,7 +124,7 @@ def test_the_server_clips_again_and_counts_each_client_once():
     assert privacy.bound("nonsense") == "nonsense"
 
 
-def test_noise_is_normal_with_the_stated_scale_and_the_sum_is_divided_by_what_is_expected():
+def test_noise_has_the_stated_scale_and_the_sum_is_divided_by_the_expected_number():
     privacy = begun(clients=50, rate=0.2, noise_multiplier=2.0)  # ten are expected
     update = torch.full((20000,), 0.01)
     with keyed():
@@ -146,9 +146,9 @@ def test_a_round_without_clients_is_noise_only():
 
 
 def test_clients_that_count_differently_are_refused():
-    with pytest.raises(FederatedError, match="counts the same"):
+    with pytest.raises(FederatedError, match="same weight"):
         begun().release(Total(torch.zeros(3), 70.0, 3), 3)
-    with pytest.raises(FederatedError, match="begun"):
+    with pytest.raises(FederatedError, match="has no run"):
         sy.dp.UserPrivacy(noise_multiplier=1.0).release(None, 3)
 
 
@@ -181,15 +181,15 @@ def test_settings_that_make_no_sense_are_refused(name, value):
         with pytest.raises(FederatedError, match="rate"):
             begun(rate=value if value is not True else 2)
     if name == "clip":
-        with pytest.raises(TrainingError, match="clipped"):
-            terms_of({"clipping": {"clip": value}})
+        with pytest.raises(TrainingError, match="clip must be"):
+            modifiers_of({"clipping": {"clip": value}})
 
 
 def test_neither_noise_nor_target_is_refused():
-    with pytest.raises(TrainingError, match="noise_multiplier, or a target_epsilon"):
+    with pytest.raises(TrainingError, match="noise_multiplier or target_epsilon"):
         sy.dp.UserPrivacy()
     with pytest.raises(TrainingError):
-        terms_of({"clipping": {"clip": 1.0, "more": 1}})
+        modifiers_of({"clipping": {"clip": 1.0, "more": 1}})
 
 
 # --- runs -------------------------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ def run(privacy, rounds=3, clients=30, data=None, **changed):
     return sy.federated.run("fedavg", sy.federated.Simulation((x, y), clients), rounds, **given)
 
 
-def test_a_run_is_private_and_says_what_it_cost():
+def test_a_run_is_private_and_reports_its_loss():
     privacy = sy.dp.UserPrivacy(noise_multiplier=1.0, clip=1.0, delta=1e-3)
     first, second = (run(privacy, clients_per_round=15) for _ in range(2))
     oracle = RdpAccountant()
@@ -225,7 +225,7 @@ def test_a_run_is_private_and_says_what_it_cost():
     assert not torch.allclose(first.model.weight, second.model.weight, atol=1e-3)  # the seed repeats no noise
 
 
-def test_a_run_learns_what_all_clients_have_in_common():
+def test_a_private_run_learns_the_common_trend():
     x, y = digits()
     privacy = sy.dp.UserPrivacy(noise_multiplier=0.1, clip=1.0, delta=1e-3)
     with keyed():  # the same noise each time

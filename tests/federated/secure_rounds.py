@@ -1,4 +1,4 @@
-"""Rounds of secure aggregation among stations of this process, with a server that can be watched and disturbed."""
+"""Rounds of secure aggregation among sessions of this process, with a server that can be watched and disturbed."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def shared(size: int) -> SharedModel:
 
 
 class Watched:
-    """A client as the collector sees it. Notes what passes; is gone from a step on; may be told to change something."""
+    """A client as the collector sees it: records the messages, can disappear at a step, and can change a message."""
 
     is_here = True
 
     def __init__(self, name: str, given: Inputs, log: list[Any], gone_at: str | None = None) -> None:
         self.name, self.log, self.gone_at = name, log, gone_at
-        self.station = ClientSession(name, RUN, given.dataset())
+        self.session = ClientSession(name, RUN, given.dataset())
         self.change: Any = None  # a function of the call and its answer
         self._is_gone = False
 
@@ -71,7 +71,7 @@ class Watched:
         self._is_gone = self._is_gone or name == self.gone_at
         if self._is_gone:
             raise Lost("the line is cut")
-        answer = self.station.call(name, payload)
+        answer = self.session.call(name, payload)
         if self.change is not None:
             answer = self.change(name, answer)
         self.log.append((self.name, name, answer))
@@ -94,9 +94,9 @@ class World:
         self.model = shared(len(given[0].row))
         self.collector = SecureAggregation(**settings).collector(RUN)
 
-    def payload(self, number: int, terms: dict[str, Any]) -> dict[str, Any]:
+    def payload(self, number: int, modifiers: dict[str, Any]) -> dict[str, Any]:
         return {
-            "plan": self.model.plan, "loss": self.model.loss, "round": number, "seed": 3, "terms": terms,
+            "plan": self.model.plan, "loss": self.model.loss, "round": number, "seed": 3, "terms": modifiers,
             "batch_size": 1000, "epochs": 1, "optimizer": "SGD", "optimizer_args": {"lr": 1.0}, "shuffle": False,
         }  # fmt: skip
 
@@ -104,10 +104,10 @@ class World:
         round = Round(number, len(self.clients), self.model.layout)
         return self.collector.begin(round, self.clients, self.strategy)
 
-    def train(self, terms: dict[str, Any], number: int = 1) -> dict[str, Any]:
+    def train(self, modifiers: dict[str, Any], number: int = 1) -> dict[str, Any]:
         """Have the clients of a round train, and add what they answer."""
         answers = {}
-        for name, term in terms.items():
+        for name, term in modifiers.items():
             try:
                 answers[name] = self.clients[name].call(RUN, "train", self.payload(number, term))
             except Lost:
@@ -121,14 +121,14 @@ class World:
         return self.collector.finish()
 
     def plain(self, index: int) -> dict[str, Any]:
-        """What a client would answer if nothing was hidden."""
+        """Return the unmasked result of a client."""
         given = self.given[index]
         if given.plain is None:
             given.plain = ClientSession("plain", RUN, given.dataset()).call("train", self.payload(1, {}))
         return given.plain
 
     def packed(self, index: int, packing: Packing) -> torch.Tensor:
-        """What a client gives before it is masked."""
+        """Return the packed result of a client before it is masked."""
         answer = self.plain(index)
         return packing.pack(answer["update"], answer["samples"], answer["metrics"]["loss"], [])
 
@@ -146,68 +146,69 @@ class Server:
     def __init__(self, count=5, threshold=4, number=ROUND):
         self.world = World(inputs(count))
         self.number, self.threshold, self.count = number, threshold, count
-        self.stations = [client.station for client in self.world.clients.values()]
+        self.sessions = [client.session for client in self.world.clients.values()]
 
     def keys(self):
-        self.entries = [station.call("secure.keys", {"round": self.number})["keys"] for station in self.stations]
+        self.entries = [session.call("secure.keys", {"round": self.number})["keys"] for session in self.sessions]
         return self
 
-    def ask_shares(self, place, entries=None, threshold=None, number=None):
+    def ask_shares(self, index, entries=None, threshold=None, number=None):
         payload = {
             "round": self.number if number is None else number,
             "entries": self.entries if entries is None else entries,
             "threshold": self.threshold if threshold is None else threshold,
         }
-        return self.stations[place].call("secure.shares", payload)["sealed"]
+        return self.sessions[index].call("secure.shares", payload)["sealed"]
 
     def shares(self):
-        self.sealed = [self.ask_shares(place) for place in range(self.count)]
+        self.sealed = [self.ask_shares(index) for index in range(self.count)]
         return self
 
-    def delivery(self, place):
-        return [b"" if other == place else self.sealed[other][place] for other in range(self.count)]
+    def delivery(self, index):
+        return [b"" if other == index else self.sealed[other][index] for other in range(self.count)]
 
-    def term(self, place, sealed=None, **changed):
+    def term(self, index, sealed=None, **changed):
         settings = {
-            "round": self.number, "sealed": self.delivery(place) if sealed is None else sealed, "weighted": True,
+            "round": self.number, "sealed": self.delivery(index) if sealed is None else sealed, "weighted": True,
             "extras": [], "max_update": 1024.0, "max_samples": 2**20, **changed,
         }  # fmt: skip
         return {"masking": settings}
 
-    def ask_train(self, place, sealed=None, number=None, **changed):
+    def ask_train(self, index, sealed=None, number=None, **changed):
         number = self.number if number is None else number
-        payload = self.world.payload(number, self.term(place, sealed, **changed))
-        return self.stations[place].call("train", payload)
+        payload = self.world.payload(number, self.term(index, sealed, **changed))
+        return self.sessions[index].call("train", payload)
 
     def train(self):
-        self.masked = [self.ask_train(place)["update"] for place in range(self.count)]
+        self.masked = [self.ask_train(index)["update"] for index in range(self.count)]
         return self
 
-    def ask_agree(self, place, survivors):
-        return self.stations[place].call("secure.agree", {"round": self.number, "survivors": survivors})["vows"]
+    def ask_agree(self, index, survivors):
+        return self.sessions[index].call("secure.agree", {"round": self.number, "survivors": survivors})["vows"]
 
     def agree(self, survivors=None):
         self.survivors = list(range(self.count)) if survivors is None else survivors
-        self.vows = {place: self.ask_agree(place, self.survivors) for place in self.survivors}
+        self.confirmations = {index: self.ask_agree(index, self.survivors) for index in self.survivors}
         return self
 
-    def vows_for(self, place):
+    def vows_for(self, index):
         return [
-            self.vows[other][place] if other in self.vows and other != place else b"" for other in range(self.count)
+            self.confirmations[other][index] if other in self.confirmations and other != index else b""
+            for other in range(self.count)
         ]
 
-    def ask_unmask(self, place, vows=None):
-        payload = {"round": self.number, "vows": self.vows_for(place) if vows is None else vows}
-        return self.stations[place].call("secure.unmask", payload)["shares"]
+    def ask_unmask(self, index, confirmations=None):
+        payload = {"round": self.number, "vows": self.vows_for(index) if confirmations is None else confirmations}
+        return self.sessions[index].call("secure.unmask", payload)["shares"]
 
-    def is_over(self, place):
+    def is_over(self, index):
         """The client has nothing left that any further question could get."""
-        assert "secure" not in self.stations[place].memory
+        assert "secure" not in self.sessions[index].memory
         for ask in (
-            lambda: self.ask_shares(place, [bytes(64)] * 5),
-            lambda: self.ask_train(place, [b""] * 5),
-            lambda: self.ask_agree(place, list(range(self.count))),
-            lambda: self.ask_unmask(place, [b""] * self.count),
+            lambda: self.ask_shares(index, [bytes(64)] * 5),
+            lambda: self.ask_train(index, [b""] * 5),
+            lambda: self.ask_agree(index, list(range(self.count))),
+            lambda: self.ask_unmask(index, [b""] * self.count),
         ):
             with pytest.raises(TrainingError, match="not at this step"):
                 ask()

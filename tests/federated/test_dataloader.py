@@ -12,7 +12,7 @@ from syft.federated.dataloader import _DataLoaderIter, _DataLoaderOneWorkerIter,
 
 
 def spread(workers, sizes):
-    """A federated data set of the numbers from 0 on, with so many at each worker."""
+    """A federated data set of consecutive numbers from 0, with the given count at each worker."""
     numbers, parts = iter(range(sum(sizes))), []
     for worker, size in zip(workers, sizes, strict=True):
         targets = torch.tensor([next(numbers) for _ in range(size)])
@@ -140,7 +140,7 @@ def test_options_that_are_not_known_or_not_right(workers, caplog):
     with caplog.at_level(logging.WARNING, "syft.federated"):
         sy.FederatedDataLoader(federated, num_workers=3)
     assert "num_workers" in caplog.text
-    with pytest.raises(TypeError, match="takes a FederatedDataset, not a TensorDataset"):
+    with pytest.raises(TypeError, match="needs a FederatedDataset, got a TensorDataset"):
         sy.FederatedDataLoader(TensorDataset(torch.zeros(1)))
     for wrong in ({"batch_size": 0}, {"batch_size": 1.5}, {"num_iterators": 0}):
         with pytest.raises(ValueError, match="at least 1"):

@@ -41,7 +41,7 @@ def test_transforms():
     assert torch.equal(dataset.data, DATA.sqrt())
 
 
-def test_travels_in_place(workers, nothing_left):
+def test_sends_and_gets_in_place(workers, nothing_left):
     bob, _ = workers
     dataset = base()
     assert dataset.send(bob) is dataset and dataset.location is bob
@@ -96,7 +96,7 @@ def test_pointers_that_were_found_make_one(workers):
 
 
 def test_parts_that_do_not_fit(bob):
-    with pytest.raises(ValueError, match="send it first"):
+    with pytest.raises(ValueError, match="Send it first"):
         sy.FederatedDataset([base()])
     with pytest.raises(ValueError, match=f"Two parts are at '{bob.id}'"):
         sy.FederatedDataset([base().send(bob), base().send(bob)])
@@ -143,7 +143,7 @@ def test_one_worker_gets_all(bob):
     assert len(dataset_federate(base(), bob)[bob]) == 5
 
 
-def test_what_can_not_be_split(bob, alice):
+def test_splitting_invalid_data_sets_raises(bob, alice):
     with pytest.raises(ValueError, match="1 samples can't be split over 2 workers"):
         TensorDataset(DATA[:1], TARGETS[:1]).federate((bob, alice))
     with pytest.raises(ValueError, match="0 workers"):
@@ -154,5 +154,5 @@ def test_what_can_not_be_split(bob, alice):
         Endless().federate((bob,))
     with pytest.raises(TypeError, match="pairs of a sample and its target"):
         TensorDataset(DATA).federate((bob,))
-    with pytest.raises(SyftError, match="fetch it before it is split"):
+    with pytest.raises(SyftError, match="Fetch it before splitting it"):
         base().send(bob).federate((bob, alice))

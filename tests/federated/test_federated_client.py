@@ -50,7 +50,7 @@ def test_data_sets_by_key():
     assert client.train_config is None and client.optimizer is None
     client.add_dataset(iris(), "iris")
     assert set(client.datasets) == {"xor", "iris"}
-    with pytest.raises(ValueError, match="a data set 'xor' already"):
+    with pytest.raises(ValueError, match="'xor' already exists"):
         client.add_dataset(iris(), "xor")
     client.remove_dataset("xor")
     client.remove_dataset("xor")
@@ -59,7 +59,7 @@ def test_data_sets_by_key():
         client.fit("iris")
 
 
-def test_a_client_trains_what_was_set():
+def test_a_client_trains_the_config_that_was_set():
     client = FederatedClient(datasets={"xor": samples.xor()})
     model, loss = sy.ObjectWrapper(traced(), id="model"), sy.ObjectWrapper(scripted_loss(), id="loss")
     client.set_obj(model)
@@ -74,7 +74,7 @@ def test_a_client_trains_what_was_set():
     assert client.optimizer is optimizer, "a second call goes on with the first one's momentum"
     client.set_obj(client.train_config)
     assert client.optimizer is None
-    with pytest.raises(ValueError, match="no optimizer 'Bogus'"):
+    with pytest.raises(ValueError, match="optimizer 'Bogus' is unknown"):
         client.set_obj(sy.TrainConfig(None, None, optimizer="Bogus"))
     with pytest.raises(ValueError, match="has no data set 'and'; it has: 'xor'"):
         client.fit("and")
@@ -241,7 +241,7 @@ def test_modes_are_those_of_training_and_of_evaluating(bob):
     assert plan.get_model().state_dict()["1.num_batches_tracked"] == 3
 
 
-def test_losses_get_what_their_arguments_are_called():
+def test_losses_receive_output_and_target_by_argument_name():
     from syft.federated.client.fit_loop import loss_caller
 
     def order(loss):
@@ -256,10 +256,10 @@ def test_losses_get_what_their_arguments_are_called():
     assert order(lambda *args: args) == ("pred", "target")
 
 
-# What goes wrong -----------------------------------------------------------------------------------------
+# --- errors --------------------------------------------------------------------------------------------------
 
 
-def test_what_is_missing_is_said(workers):
+def test_missing_parts_are_named_in_the_error(workers):
     bob, _ = workers
     with pytest.raises(ValueError, match=f"Worker '{bob.id}' has no TrainConfig of yours"):
         bob.fit("xor")
@@ -272,13 +272,13 @@ def test_what_is_missing_is_said(workers):
     with pytest.raises(ValueError, match="has no data set"):
         bob.evaluate(["xor"])
     bob.add_dataset(TensorDataset(torch.zeros(0, 2), torch.zeros(0, 1)), "empty")
-    with pytest.raises(ValueError, match="no samples, so there is nothing to train"):
+    with pytest.raises(ValueError, match="no samples to train"):
         bob.fit("empty")
-    with pytest.raises(ValueError, match="nothing to evaluate"):
+    with pytest.raises(ValueError, match="no samples to evaluate"):
         bob.evaluate("empty")
     bob.add_dataset(samples.xor(), "xor")
     for device in ("meta", "cuda:77", "bogus", "cpu; rm"):
-        with pytest.raises(ValueError, match="There is no device"):
+        with pytest.raises(ValueError, match="The device"):
             bob.fit("xor", device=device)
     with pytest.raises(ValueError, match="nr_bins"):
         bob.evaluate("xor", nr_bins=2**40)
@@ -294,17 +294,17 @@ def test_models_and_losses_that_do_not_fit(workers):
     cases = [
         (
             config(loss_fn=sy.Plan(forward_func=lambda pred, target: pred).build(XOR_TARGET, XOR_TARGET)),
-            "Take its mean",
+            "Use its mean",
         ),
-        (config(sy.Plan(forward_func=lambda x: x.mean(1)).build(XOR)), "no parameters that can be trained"),
-        (config(optimizer_args={"lr": -1.0}), "torch refuses the optimizer_args of Adam: Invalid learning rate"),
-        (config(optimizer_args={"momentum": 1.0}), "torch refuses the optimizer_args of Adam"),
+        (config(sy.Plan(forward_func=lambda x: x.mean(1)).build(XOR)), "no trainable parameters"),
+        (config(optimizer_args={"lr": -1.0}), "torch rejected the optimizer_args of Adam: Invalid learning rate"),
+        (config(optimizer_args={"momentum": 1.0}), "torch rejected the optimizer_args of Adam"),
     ]
     for sent, text in cases:
         sent.send(bob)
         with pytest.raises(TrainingError, match=text):
             bob.fit("xor")
-    with pytest.raises(TrainingError, match="has no TrainConfig|This is not a TrainConfig"):
+    with pytest.raises(TrainingError, match="has no TrainConfig|The object is not a TrainConfig"):
         sy.local_worker.stream_to(bob).run("syft.use_train_config", (cases[0][0].model_ptr.id_at_location,), {}, None)
 
 
@@ -320,7 +320,7 @@ def test_accuracy_needs_predictions_that_compare(bob):
 # What evaluate tells --------------------------------------------------------------------------------------
 
 
-def test_evaluate_tells_what_is_asked_for(workers):
+def test_evaluate_returns_the_requested_results(workers):
     bob, _ = workers
     data, target = iris_data_partial()
     bob.add_dataset(iris(), "iris")
@@ -391,7 +391,7 @@ def test_async_fit_runs_at_the_same_time(make_worker, kind):
     assert len(losses) == 3 and all(torch.equal(loss, losses[0]) for loss in losses)
 
 
-def test_async_fit_raises_what_went_wrong(bob):
+def test_async_fit_raises_the_workers_error(bob):
     async def one():
         await bob.async_fit("xor")
 
@@ -399,9 +399,9 @@ def test_async_fit_raises_what_went_wrong(bob):
         asyncio.run(one())
 
 
-def test_a_training_whose_client_is_gone_ends(make_worker):
+def test_a_training_ends_when_its_client_disconnects(make_worker):
     bob = make_worker("bob", "thread")
-    begun, go_on = threading.Event(), threading.Event()
+    begun, check_cancelled = threading.Event(), threading.Event()
 
     class Waits(Dataset):
         def __len__(self):
@@ -409,7 +409,7 @@ def test_a_training_whose_client_is_gone_ends(make_worker):
 
         def __getitem__(self, index):
             begun.set()
-            go_on.wait(60)
+            check_cancelled.wait(60)
             return XOR[index], XOR_TARGET[index]
 
     bob.add_dataset(Waits(), "slow")
@@ -428,9 +428,9 @@ def test_a_training_whose_client_is_gone_ends(make_worker):
     thread.start()
     assert begun.wait(60)
     session.close()
-    go_on.set()
+    check_cancelled.set()
     thread.join(60)
-    assert failed == ["The client that asked for this training is gone."]
+    assert failed == ["The client that requested this training has disconnected."]
 
 
 # In a process of its own ----------------------------------------------------------------------------------
@@ -448,7 +448,7 @@ def test_a_worker_in_a_process(sam, nothing_left):
         config(traced(), scripted_loss()).send(sam)
     sam.add_dataset(samples.xor(), "xor")
     sam.add_dataset(Squares(), "squares")
-    with pytest.raises(ValueError, match="a data set 'xor' already"):
+    with pytest.raises(ValueError, match="'xor' already exists"):
         sam.add_dataset(samples.xor(), "xor")
     with pytest.raises(AttributeError, match="another process"):
         sam.datasets

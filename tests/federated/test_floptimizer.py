@@ -88,7 +88,7 @@ def test_the_state_of_the_others_costs_no_message(bob, alice):
         model.get()
 
 
-def test_what_it_offers(bob, alice):
+def test_optims_lists_and_counts_its_optimizers(bob, alice):
     model = network()
     optims = Optims(iter([bob, alice.id]), optim.SGD(model.parameters(), lr=0.3))
     assert optims.count() == len(optims) == 2 and optims.workers == list(optims) == [bob.id, alice.id]
@@ -114,7 +114,7 @@ def test_groups_and_settings_are_copies_and_parameters_are_not():
 
 
 def test_a_pattern_that_has_been_used(bob, alice):
-    """What it remembers, and only that, is the beginning of each."""
+    """Each starts with the state of the original, and nothing else."""
     model = network()
     pattern = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     schedule = optim.lr_scheduler.StepLR(pattern, step_size=1, gamma=0.5)
@@ -200,11 +200,11 @@ def test_the_optimizer_of_one_worker_is_not_for_another(bob, alice):
     step(model, optims[bob], data, target)  # here is where it may be, too: the client has asked for it
 
 
-def test_what_is_not_right():
+def test_optims_refuses_invalid_arguments():
     model = network()
     good = optim.SGD(model.parameters(), lr=0.1)
     for wrong in (optim.SGD, model, None):
-        with pytest.raises(TypeError, match="takes an optimizer as a pattern"):
+        with pytest.raises(TypeError, match="needs an optimizer to copy"):
             Optims(["bob"], wrong)
     for wrong in ("bob", 5):
         with pytest.raises(TypeError, match="one after the other"):

@@ -59,7 +59,7 @@ def test_losses_and_metrics():
     assert found.losses[::2] == [0.9, 0.4] and math.isnan(found.losses[1])
     assert found.metrics == ["accuracy", "f1"]
     np.testing.assert_equal(found.metric("accuracy"), [0.5, math.nan, math.nan])
-    with pytest.raises(TrainingError, match="'precision'; there is accuracy, f1"):
+    with pytest.raises(TrainingError, match="'precision'. Available: accuracy, f1"):
         found.metric("precision")
 
 
@@ -89,7 +89,7 @@ def test_numbers_of_any_kind_become_plain():
         {"epsilon": "1"}, {"bytes_in": 1.5},
     ],
 )  # fmt: skip
-def test_what_is_no_round_is_refused(values):
+def test_invalid_round_records_are_refused(values):
     with pytest.raises(TrainingError):
         RoundRecord(**{"number": 1, **values})
 
@@ -104,7 +104,7 @@ def test_rounds_go_up():
 
 
 def test_a_round_of_many_failures_stays_small():
-    reasons = [(f"client-{number}", f"{'it broke ' * 100} {number}\nin two lines") for number in range(10_000)]
+    reasons = [(f"client-{number}", f"{'it budget_errors ' * 100} {number}\nin two lines") for number in range(10_000)]
     record = RoundRecord(1, failed=10_000, reasons=reasons)
     assert len(record.reasons) == MAX_REASONS
     assert all(len(reason) <= MAX_REASON and "\n" not in reason for reason in record.reasons)
@@ -116,7 +116,7 @@ def test_a_round_of_many_failures_stays_small():
 # --- checkpoints ------------------------------------------------------------------------------------------------
 
 
-def test_what_is_kept_comes_back():
+def test_to_dict_and_from_dict_round_trip():
     found = history()
     assert History.from_dict(found.to_dict()) == found
     assert History.from_dict(deserialize(serialize(found.to_dict(), None), None)) == found
@@ -133,7 +133,7 @@ def test_what_is_kept_comes_back():
         lambda saved: {"rounds": [{**saved["rounds"][0], "reasons": 3}]},
     ],
 )  # fmt: skip
-def test_what_was_not_kept_is_refused(change):
+def test_from_dict_refuses_other_values(change):
     with pytest.raises(FederatedError, match="history"):
         History.from_dict(change(history().to_dict()))
 
@@ -187,7 +187,7 @@ def test_a_chart_is_written_as_svg(tmp_path):
 
 def test_it_draws_on_axes_of_matplotlib():
     class Axes:
-        """What is asked of axes."""
+        """The matplotlib axes interface that `plot` uses."""
 
         def __init__(self) -> None:
             self.calls: list = []
@@ -206,8 +206,8 @@ def test_it_draws_on_axes_of_matplotlib():
     assert axes.calls == [("loss", [1, 2], [2.0, 1.0]), "round", "legend"]
 
 
-def test_what_can_not_be_plotted():
-    with pytest.raises(TrainingError, match="nothing called 'f1' to plot; there is loss, accuracy"):
+def test_plot_refuses_unknown_columns():
+    with pytest.raises(TrainingError, match="no column 'f1' to plot. Available: loss, accuracy"):
         history().plot("f1")
     with pytest.raises(TrainingError, match="reasons"):
         history().plot("reasons")

@@ -35,7 +35,7 @@ def connect(hook, hospital):
 
 def test_a_user_trains_and_the_owner_decides(connect):
     alice = connect("alice")
-    with pytest.raises(NotPermittedError, match="its owner's to add"):
+    with pytest.raises(NotPermittedError, match="Only the owner"):
         alice.add_dataset(samples.xor(), "mine")
     sent = config()
     sent.send(alice)
@@ -46,7 +46,7 @@ def test_a_user_trains_and_the_owner_decides(connect):
             attempt()
 
 
-def test_an_owner_adds_data_and_gets_what_comes_of_it(connect):
+def test_an_owner_adds_data_and_gets_the_trained_model(connect):
     owner = connect("owner")
     owner.add_dataset(samples.xor(), "more")
     sent = config()

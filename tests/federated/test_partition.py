@@ -80,7 +80,7 @@ def test_iid_takes_targets_of_any_kind():
         assert sum(map(len, IID().split(targets, 7, 0))) == 50
 
 
-def test_dirichlet_is_as_uneven_as_alpha_says(digits):
+def test_dirichlet_is_as_uneven_as_alpha(digits):
     def unevenness(alpha):
         parts = Dirichlet(alpha).split(digits, 10, 0)
         tables = np.stack([np.bincount(digits[part], minlength=10) / len(part) for part in parts])
@@ -99,7 +99,7 @@ def test_dirichlet_shares_are_those_of_the_distribution():
     assert np.var(shares) == pytest.approx(3 / (16 * (4 * alpha + 1)), rel=0.15)
 
 
-def test_dirichlet_leaves_nobody_below_the_minimum(digits):
+def test_dirichlet_gives_each_client_the_minimum(digits):
     parts = Dirichlet(0.001, min_samples=40).split(digits, 40, 0)
     assert min(map(len, parts)) >= 40
     assert 0 in map(len, Dirichlet(0.001, min_samples=0).split(digits, 40, 0))
@@ -107,7 +107,7 @@ def test_dirichlet_leaves_nobody_below_the_minimum(digits):
         assert sum(map(len, Dirichlet(tiny, min_samples=0).split(digits, 40, 0))) == len(digits)
 
 
-def test_by_label_gives_exactly_so_many_labels(digits):
+def test_by_label_gives_each_client_exactly_n_labels(digits):
     for each, count in ((1, 10), (2, 10), (3, 17), (10, 4), (2, 700)):
         parts = ByLabel(each).split(digits, count, 3)
         assert {len(labels) for labels in labels_of(digits, parts)} == {each}
@@ -147,27 +147,27 @@ def test_thousands_of_clients(digits):
         (lambda t: IID().split(t, 61, 0), "60 samples are not enough to give each of 61 clients at least 1"),
         (lambda t: Dirichlet(1, 7).split(t, 10, 0), "Use at most 8 clients"),
         (lambda t: Shards(3).split(t, 21, 0), "not enough"),
-        (lambda t: ByLabel(4).split(t, 5, 0), "can't have 4 labels; the data set has 3"),
-        (lambda t: ByLabel(1).split(t, 2, 0), "leave some of the 3 labels to nobody. Use labels_per_client=2, or 3 clients"),
+        (lambda t: ByLabel(4).split(t, 5, 0), "can't have 4 labels, as the data set has 3"),
+        (lambda t: ByLabel(1).split(t, 2, 0), "do not cover the 3 labels. Use labels_per_client=2, or 3 clients"),
         (lambda t: ByLabel(2).split(t, 50, 0), "not enough samples to give 2 labels"),
-        (lambda t: ByLabel(1).split(t + 0.5, 2, 0), "whole numbers. Use IID"),
+        (lambda t: ByLabel(1).split(t + 0.5, 2, 0), "integers. Use IID"),
         (lambda t: Dirichlet(1).split(torch.eye(3), 2, 0), r"argmax\(1\)"),
-        (lambda t: Dirichlet(1).split(torch.full((4,), torch.nan), 2, 0), "whole numbers"),
-        (lambda t: IID().split(t, 0, 0), "count is a whole number of at least 1"),
-        (lambda t: IID().split(t, True, 0), "count is"),
-        (lambda t: IID().split(t, 2, -1), "seed is"),
+        (lambda t: Dirichlet(1).split(torch.full((4,), torch.nan), 2, 0), "integers"),
+        (lambda t: IID().split(t, 0, 0), "count must be an integer of at least 1"),
+        (lambda t: IID().split(t, True, 0), "count must be"),
+        (lambda t: IID().split(t, 2, -1), "seed must be"),
         (lambda t: IID().split(t.tolist(), 2, 0), "a tensor with one for each"),
         (lambda t: IID().split(torch.tensor(1), 2, 0), "a tensor with one for each"),
         (lambda t: IID().split(t[:0], 2, 0), "0 samples are not enough"),
-        (lambda t: Dirichlet(0), "alpha is a number above 0"),
-        (lambda t: Dirichlet(float("nan")), "alpha is"),
-        (lambda t: Dirichlet(True), "alpha is"),
-        (lambda t: Dirichlet(1, -1), "min_samples is"),
-        (lambda t: ByLabel(0), "labels_per_client is"),
-        (lambda t: Shards(1.5), "shards_per_client is"),
+        (lambda t: Dirichlet(0), "alpha must be a number above 0"),
+        (lambda t: Dirichlet(float("nan")), "alpha must be"),
+        (lambda t: Dirichlet(True), "alpha must be"),
+        (lambda t: Dirichlet(1, -1), "min_samples must be"),
+        (lambda t: ByLabel(0), "labels_per_client must be"),
+        (lambda t: Shards(1.5), "shards_per_client must be"),
     ],
 )  # fmt: skip
-def test_what_can_not_be_is_said_clearly(make, text):
+def test_impossible_partitions_raise_clear_errors(make, text):
     with pytest.raises(TrainingError, match=text):
         make(torch.arange(60) % 3)
 

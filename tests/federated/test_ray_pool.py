@@ -74,7 +74,7 @@ def wait_for(condition, limit=60.0):
 # --- the same as in this process ----------------------------------------------------------------------------------
 
 
-def test_thousands_of_clients_few_of_which_are_asked(cluster):
+def test_thousands_of_clients_of_which_few_are_called(cluster):
     torch.manual_seed(5)
     data = torch.randn(4000, 6)
     targets = (data @ torch.randn(6, 3)).argmax(1)
@@ -102,7 +102,7 @@ def test_a_client_stays_where_it_remembers_something(clients):
     clients.pool.processes()  # waits for both
     trained(clients, "scaffold", rounds=2, clients_per_round=None)
     homes = next(reversed(clients.pool._homes.values()))
-    assert sorted(homes) == list(range(CLIENTS)) and set(homes.values()) == set(clients.pool._seats)
+    assert sorted(homes) == list(range(CLIENTS)) and set(homes.values()) == set(clients.pool._slots)
     trained(clients, rounds=2)
     assert not next(reversed(clients.pool._homes.values())), "where nothing is remembered, nothing is kept"
 
@@ -120,7 +120,7 @@ def test_secure_aggregation_and_privacy(clients):
 def test_clients_by_number(clients):
     here = sy.federated.Simulation(digits(), CLIENTS)
     client = clients[-1]
-    assert client.name == "client-11" and not client.is_here and client.crew is clients.pool
+    assert client.name == "client-11" and not client.is_here and client.dispatcher is clients.pool
     assert torch.equal(client.dataset.tensors[0], here[-1].dataset.tensors[0])
     found = client.call("a run", "train", job(clients, 11).payload, 60)
     assert found["samples"] == len(client.dataset) and found["steps"] == 8
@@ -131,7 +131,7 @@ def test_errors_of_a_client_are_its_own(clients):
     bad = job(clients, 3, batch_size=0)
     with pytest.raises(TrainingError, match="batch_size"):
         bad.client.call(bad.run, bad.call, bad.payload)
-    with pytest.raises(TrainingError, match="does not know the call"):
+    with pytest.raises(TrainingError, match="is unknown to this client"):
         clients[0].call("a run", "nonsense", {})
     found = dict(clients.pool.run([job(clients, 2), bad, job(clients, 4)], None))
     assert [name for name, outcome in found.items() if isinstance(outcome, TrainingError)] == ["client-3"]
@@ -150,7 +150,7 @@ def test_an_actor_is_killed_in_the_middle_of_a_round(clients):
     name, first = next(outcomes)
     assert first["steps"] == 320
     pids = pool.processes()  # both have said that they are there in this round
-    os.kill(pids[pool._seats.index(pool.homes("a run")[0])], signal.SIGKILL)
+    os.kill(pids[pool._slots.index(pool.homes("a run")[0])], signal.SIGKILL)
     found = {name: first, **dict(outcomes)}
     lost = [outcome for outcome in found.values() if isinstance(outcome, Exception)]
     assert len(found) == CLIENTS and 0 < len(lost) < CLIENTS
@@ -182,7 +182,7 @@ def is_alive(pid):
         return False
 
 
-def test_who_is_late_is_busy(clients):
+def test_late_clients_are_busy(clients):
     pool = clients.pool
     list(pool.run([job(clients, number) for number in range(4)], None))  # both are there
     pids = pool.processes()
@@ -194,7 +194,7 @@ def test_who_is_late_is_busy(clients):
         assert found == {} and pool.is_busy("client-0") and not pool.is_busy("client-7")
         with pytest.raises(FederatedError, match=r"'client-0' did not answer within 0.01 s"):
             late.client.call(late.run, late.call, job(clients, 0).payload, 0.01)
-        home = pids[pool._seats.index(pool.homes("a run")[0])]
+        home = pids[pool._slots.index(pool.homes("a run")[0])]
         os.kill(next(pid for pid in pids if pid != home), signal.SIGCONT)
         quick = clients[5].call("a run", "train", job(clients, 5).payload, 60)  # the other actor is free
         assert quick["samples"] == 8 and pool.is_busy("client-0")
@@ -208,7 +208,7 @@ def test_who_is_late_is_busy(clients):
 # --- what is sent, and bad options ------------------------------------------------------------------------------------
 
 
-def test_what_is_common_is_sent_once():
+def test_common_values_are_sent_once():
     model, vector = object(), torch.zeros(3)
     payloads = [
         {"plan": model, "seed": number + 1000, "terms": {"control": {"control": vector, "version": number}}, "none": {}}
@@ -236,7 +236,7 @@ def test_memory_of_tensors(dtype, shape):
 
 def test_options_are_checked(cluster):
     for actors in (0, 1.5, "two"):
-        with pytest.raises(ValueError, match="actors is a whole number"):
+        with pytest.raises(ValueError, match="actors must be an integer"):
             sy.federated.Simulation(digits(), 4, backend="ray", actors=actors)
     with pytest.raises(SyftError, match="can't have max_restarts"):
         sy.federated.Simulation(digits(), 4, backend="ray", actor_options={"max_restarts": 3})
@@ -255,8 +255,8 @@ def test_ray_is_not_installed(monkeypatch):
         sy.federated.Simulation(digits(), 4, backend="ray")
 
 
-def test_all_actors_are_killed_and_a_closed_simulation_says_so(clients):
-    """The last one: whoever needs `clients` comes before it. So no actors have to be started for it."""
+def test_closing_kills_all_actors_and_later_calls_raise(clients):
+    """Last, because it closes the pool of the `clients` fixture; a new pool would be slow."""
     pool = clients.pool
     outcomes = pool.run([job(clients, number, epochs=30) for number in range(CLIENTS)], None)
     assert next(outcomes)[1]["samples"] == 8
@@ -268,7 +268,7 @@ def test_all_actors_are_killed_and_a_closed_simulation_says_so(clients):
     clients.close()
     clients.close()
     assert wait_for(lambda: not any(map(is_alive, pids))) and pool.processes() == []
-    with pytest.raises(FederatedError, match="was closed"):
+    with pytest.raises(FederatedError, match="is closed"):
         clients[1].call("a run", "train", job(clients, 1).payload)
-    with pytest.raises(FederatedError, match="was closed"):
+    with pytest.raises(FederatedError, match="is closed"):
         trained(clients, rounds=1)

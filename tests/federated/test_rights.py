@@ -121,7 +121,7 @@ def test_the_model_of_another_user_is_not_trained(node, place):
             assert bob.get(obj_id).contents[0] == ObjectNotFoundError.__name__
         assert bob.call("syft.use_train_config", ids[2]).contents[0] == ObjectNotFoundError.__name__
         assert bob.call("syft.remove_dataset", "xor").contents[0] == NotPermittedError.__name__
-        assert "its owner's to add and to remove" in bob.call("syft.remove_dataset", "xor").contents[1]
+        assert "Only the owner" in bob.call("syft.remove_dataset", "xor").contents[1]
     assert node.fit("xor").location is node
 
 

@@ -17,7 +17,7 @@ from tests.federated.test_strategies import flat, the_round
 
 
 def center(strategy: Strategy, updates: np.ndarray | torch.Tensor) -> torch.Tensor:
-    """What a robust strategy takes for the update of all."""
+    """The combined update of a robust strategy."""
     rows = torch.as_tensor(updates)
     answers = [Answer(f"c{number}", row, 1) for number, row in enumerate(rows)]
     return strategy.combine(answers, the_round(layout=flat(rows.shape[1]))).update
@@ -92,7 +92,7 @@ def test_krum_scores_are_the_sums_of_squared_distances(byzantine, more, seed, of
     np.testing.assert_allclose(found, expected, rtol=1e-7)
 
 
-def test_krum_bears_numbers_whose_squares_are_infinite():
+def test_krum_tolerates_overflowing_squares():
     rows = torch.cat([torch.full((2, 3), 1e300, dtype=torch.float64), torch.ones(5, 3)])
     assert center(Krum(2), rows).tolist() == [1, 1, 1]
 
@@ -108,7 +108,7 @@ def test_krum_takes_buffers_by_their_median():
 
 def test_robust_ones_refuse_too_few():
     rows = torch.ones(4, 2)
-    with pytest.raises(FederatedError, match=r"at least 5 clients.*and 4 answered.*min_clients=5"):
+    with pytest.raises(FederatedError, match=r"at least 5 clients.*got 4.*min_clients=5"):
         center(Krum(1), rows)
     with pytest.raises(FederatedError, match="at least 7 clients"):
         center(Krum(1, keep=4), torch.ones(6, 2))

@@ -85,7 +85,7 @@ def broken_off(tmp_path, model, at):
     return clients
 
 
-def test_what_was_answered_to_a_server_that_was_killed_is_counted(tmp_path):
+def test_results_for_a_killed_server_are_charged(tmp_path):
     model = nn.Linear(3, 2)
     clients = broken_off(tmp_path, model, at=2)
     found = train(clients, 3, checkpoint=tmp_path, model=model, local_privacy=sample_privacy())
@@ -93,14 +93,14 @@ def test_what_was_answered_to_a_server_that_was_killed_is_counted(tmp_path):
     assert found.epsilon == pytest.approx(clients[0].spent) == sample_privacy().cost(32, 8, rounds=4)
 
 
-def test_what_was_answered_to_a_server_that_was_killed_is_asked_for_at_the_end(tmp_path):
+def test_losses_reported_to_a_killed_server_are_collected_at_the_end(tmp_path):
     model = nn.Linear(3, 2)
     clients = broken_off(tmp_path, model, at=1)
     found = train(clients, 0, checkpoint=tmp_path, model=model, local_privacy=sample_privacy())
     assert found.rounds == 0 and 0 < found.epsilon == pytest.approx(clients[0].spent)
 
 
-def test_what_a_late_client_has_spent_is_counted():
+def test_privacy_loss_of_a_late_client_counts():
     slow = threading.Event()
 
     def late(round, answer):
@@ -115,7 +115,7 @@ def test_what_a_late_client_has_spent_is_counted():
     assert found.epsilon == pytest.approx(clients[0].spent) == sample_privacy().cost(32, 8)
 
 
-def test_who_can_not_say_what_it_spent_is_named(caplog):
+def test_clients_that_can_not_report_their_loss_are_named(caplog):
     class Gone(Told):
         def call(self, run, name, payload, timeout=None):
             answer = super().call(run, name, payload, timeout)
@@ -124,19 +124,19 @@ def test_who_can_not_say_what_it_spent_is_named(caplog):
     with caplog.at_level(logging.WARNING):
         found = train([Told("first", part(0)), Gone("gone", part(1))], 1, local_privacy=sample_privacy())
     assert found.history[0].answered == 1
-    assert "can't be asked what they have spent: gone." in caplog.text
+    assert "can't be asked for their loss: gone." in caplog.text
 
 
 @pytest.mark.parametrize("said", [None, {}, {"kind": "rdp", "events": 3}, {"kind": "rdp", "events": [1] * 2000}, 7])
-def test_what_clients_say_may_be_anything(said):
+def test_reported_losses_are_untrusted(said):
     def lie(round, answer):
         return {**answer, "privacy": {**answer["privacy"], "spent": said}}
 
     found = train([Told("first", part(0)), Told("liar", part(1), after=lie)], 1, local_privacy=sample_privacy())
-    assert found.history[0].reasons == ("liar: Client 'liar' did not say what it has spent in this run.",)
+    assert found.history[0].reasons == ("liar: Client 'liar' did not report its privacy loss in this run.",)
 
 
-def test_a_client_that_says_less_than_it_must_have_spent_is_not_believed():
+def test_a_client_that_reports_too_little_loss_is_not_trusted():
     def forget(round, answer):
         return {**answer, "privacy": {**answer["privacy"], "spent": {"kind": "rdp", "events": []}}}
 
@@ -201,7 +201,7 @@ def test_a_secure_run_that_loses_too_many_clients_for_its_epsilon_ends(monkeypat
 
 
 def lose(times):
-    """Return what loses a client so many times."""
+    """Return a call that loses a client the given number of times."""
     left = [times]
 
     def before(round):
@@ -212,7 +212,7 @@ def lose(times):
     return before
 
 
-def test_who_was_drawn_stays_so_in_all_attempts(monkeypatch):
+def test_all_attempts_use_the_same_draw(monkeypatch):
     left = drawn(monkeypatch, [0], [1, 2])
     clients = [Told("client-0", part(0), before=lose(2)), *(Told(f"client-{i}", part(i)) for i in range(1, 4))]
     found = train(clients, 2, privacy=user_privacy())
@@ -221,7 +221,7 @@ def test_who_was_drawn_stays_so_in_all_attempts(monkeypatch):
     assert rounds == [1, 1, 1] and [len(client.asked) for client in clients[1:]] == [1, 1, 0]
 
 
-def test_who_was_drawn_is_asked_again_when_the_run_is_resumed(monkeypatch, tmp_path):
+def test_a_resumed_run_calls_the_same_drawn_clients(monkeypatch, tmp_path):
     def stop(round):
         if is_doomed and round == 2:
             raise Broken
@@ -238,7 +238,7 @@ def test_who_was_drawn_is_asked_again_when_the_run_is_resumed(monkeypatch, tmp_p
     assert found.epsilon == pytest.approx(cost(3, 4))
 
 
-def test_a_round_whose_clients_are_lost_is_one_of_noise_and_two_in_a_row_are_an_error(monkeypatch, tmp_path, caplog):
+def test_a_round_without_clients_is_noise_and_two_in_a_row_fail(monkeypatch, tmp_path, caplog):
     drawn(monkeypatch, [0], [1], [0], [0], [2])
     lost = Told("client-0", part(0), before=lose(100))
     clients = [lost, *(Told(f"client-{i}", part(i)) for i in range(1, 4))]

@@ -66,7 +66,7 @@ def test_a_run_whose_budgets_are_spent_ends_with_the_rounds_that_were_paid_for(c
     assert torch.equal(ended.model.weight, whole.model.weight)
 
 
-def test_a_target_epsilon_of_samples_ends_a_run_with_what_it_has():
+def test_a_target_epsilon_of_samples_ends_a_run_early():
     privacy = sy.dp.SamplePrivacy(noise_multiplier=1.0, delta=1e-5, target_epsilon=12.0)
     found = train([part(0), part(1)], 50, local_privacy=privacy)
     more = sy.dp.SamplePrivacy(noise_multiplier=1.0, delta=1e-5).cost(24, 8, rounds=found.rounds + 1)
@@ -100,7 +100,9 @@ def test_drawn_clients_whose_budgets_are_spent_end_a_run_too():
 
 def test_an_error_has_the_result_of_the_rounds_before_it():
     clients = [Refusing(0, ConnectionError("the line is cut"), since=3), Refusing(1, OSError("gone"), since=3)]
-    with pytest.raises(FederatedError, match="Round 3 failed 3 times. .*up to round 2 is error.result") as caught:
+    with pytest.raises(
+        FederatedError, match="Round 3 failed 3 times. .*error.result has the model after round 2"
+    ) as caught:
         train(clients)
     result = caught.value.result
     assert result.rounds == len(result.history) == 2 and "Round 3 failed" in result.ending
@@ -120,7 +122,7 @@ HOPELESS = {
 
 
 @pytest.mark.parametrize("name", HOPELESS)
-def test_what_all_clients_refuse_is_not_tried_again(name, caplog):
+def test_a_refusal_of_all_clients_is_not_retried(name, caplog):
     clients = [Refusing(0, HOPELESS[name]), Refusing(1, HOPELESS[name])]
     with caplog.at_level(logging.WARNING), pytest.raises(FederatedError, match="Round 1 failed. 0 of 2"):
         train(clients)
@@ -131,7 +133,7 @@ PASSING = [ConnectionError("cut"), RuntimeError("out of memory"), ClientBusyErro
 
 
 @pytest.mark.parametrize("error", PASSING, ids=lambda error: type(error).__name__)
-def test_what_may_heal_is_tried_again(error):
+def test_temporary_errors_are_retried(error):
     client = Refusing(0, error, until=3)
     assert train([client, Refusing(1, TrainingError("no"))], 1).rounds == 1 and client.asked == [1, 1, 1]
 
@@ -144,7 +146,7 @@ def test_a_strategy_or_a_sum_that_needs_more_clients_is_not_tried_again():
         assert all(len(client.asked) <= 1 for client in clients)
 
 
-def test_others_are_asked_when_a_round_has_a_part_of_the_clients():
+def test_a_retry_calls_other_clients_if_a_round_has_a_part_of_them():
     clients = [Refusing(i, TrainingError("no samples") if i else None) for i in range(4)]
     assert train(clients, 1, clients_per_round=1, attempts=50).rounds == 1
 

@@ -156,7 +156,7 @@ class Killer(WorkerClient):
 
 @pytest.mark.parametrize("strategy", ["fedavgm", "scaffold"])
 def test_a_server_that_is_killed_in_the_middle_of_a_round(hook, running, strategy, tmp_path):
-    """What was complete stays, what was not is done again: the model is that of a run that nobody broke off."""
+    """Completed rounds stay, others are repeated: the model equals that of an uninterrupted run."""
     expected = train(strategy, here(range(COUNT)))
     arguments = [strategy, tmp_path, *(server.port for server in running)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -175,7 +175,7 @@ def test_a_server_that_is_killed_in_the_middle_of_a_round(hook, running, strateg
 
 
 def test_a_client_and_then_a_third_of_them_are_killed_in_the_middle_of_a_round(hook, running, folder):
-    """Each round ends with those who are there; who is gone is counted in none that it did not answer in."""
+    """Each round ends with the remaining clients; a lost client is not counted in rounds that it did not answer."""
     victims = {2: {5: running[5]}, 3: {3: running[3], 4: running[4]}}
     done = iter(range(1, 100))
     before = sy.config.current().reconnect_timeout

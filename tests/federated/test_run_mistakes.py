@@ -30,14 +30,14 @@ def test_partitions_go_by_name_and_by_class(name):
 
 
 @pytest.mark.parametrize("given", ["evenly", 3, int, [0, 1]])
-def test_what_is_no_partition_is_refused(given):
-    with pytest.raises(TrainingError, match=r"no partition .*iid, dirichlet.*Dirichlet\(alpha=0.5\)"):
+def test_unknown_partitions_are_refused(given):
+    with pytest.raises(TrainingError, match=r"partition .* unknown.*iid, dirichlet.*Dirichlet\(alpha=0.5\)"):
         sy.federated.Simulation((DATA, LABELS), 3, partition=given)
 
 
 @pytest.mark.parametrize("given", [3, "accuracy", {"accuracy": 1.0}])
 def test_evaluate_is_a_function_or_a_data_set(given):
-    with pytest.raises(TrainingError, match=r"evaluate is a function of the model .* not a (int|str|dict)"):
+    with pytest.raises(TrainingError, match=r"evaluate must be a function of the model .* got a (int|str|dict)"):
         train(evaluate=given)
 
 
@@ -57,24 +57,30 @@ def test_a_strategy_gives_the_next_state(gives, text):
         def apply(self, state, total, round):
             return gives
 
-    with pytest.raises(TrainingError, match=f"own.apply returns .* vector of 15 numbers, .*not {text}"):
+    with pytest.raises(TrainingError, match=f"own.apply must return .* vector of 15 numbers .*got {text}"):
         train(strategy=Own())
 
 
 MISTAKES = {
-    "width": ({"model": nn.Linear(5, 3)}, r"Linear\) does not take samples like \(2, 4\) of float32: .* shape \(4,\)"),
+    "width": (
+        {"model": nn.Linear(5, 3)},
+        r"Linear\) rejects samples of shape \(2, 4\) and dtype float32: .* shape \(4,\)",
+    ),
     "layers": ({"model": nn.Sequential(nn.Linear(4, 5), nn.Linear(6, 3))}, r"Sequential\).* the one before it"),
     "doubles": (
         {"data": DATA.double()},
-        r"of float64: .* The model is float32: give the samples as data.to\(torch.float32",
+        r"dtype float64: .* The model is float32. Pass the samples as data.to\(torch.float32",
     ),
     "double model": (
         {"model": nn.Linear(4, 3).double()},
-        r"The model is float64: give the samples as data.to\(torch.f",
+        r"The model is float64. Pass the samples as data.to\(torch.f",
     ),
-    "short labels": ({"targets": LABELS.int()}, r"targets like \(2,\) of int32: .* targets.long\(\)"),
-    "label": ({"targets": LABELS + 3}, r"outputs like \(2, 3\) of float32 .*from 0 up to the number of outputs, 3"),
-    "targets": ({"loss_fn": binary_cross_entropy_with_logits, "targets": LABELS.float()}, "what the loss takes"),
+    "short labels": ({"targets": LABELS.int()}, r"targets of shape \(2,\) and dtype int32: .* targets.long\(\)"),
+    "label": (
+        {"targets": LABELS + 3},
+        r"outputs of shape \(2, 3\) and dtype float32 .*from 0 to below the number of outputs, 3",
+    ),
+    "targets": ({"loss_fn": binary_cross_entropy_with_logits, "targets": LABELS.float()}, "that the loss accepts"),
 }
 
 
@@ -86,10 +92,13 @@ def test_data_that_does_not_fit_is_named(name):
 
 
 def test_a_data_set_to_evaluate_with_fits_before_the_first_round():
-    for data, text in ((torch.randn(9, 5), r"\(2, 5\) of float32"), (DATA.double(), r"data.to\(torch.float32\)")):
-        with pytest.raises(TrainingError, match=f"does not take samples like .*{text}"):
+    for data, text in (
+        (torch.randn(9, 5), r"\(2, 5\) and dtype float32"),
+        (DATA.double(), r"data.to\(torch.float32\)"),
+    ):
+        with pytest.raises(TrainingError, match=f"rejects samples of .*{text}"):
             train(evaluate=(data, LABELS[: len(data)]), strategy=Untouched())
-    with pytest.raises(TrainingError, match="up to the number of outputs, 3"):
+    with pytest.raises(TrainingError, match="below the number of outputs, 3"):
         train(evaluate=(DATA, LABELS + 3), strategy=Untouched())
     assert 0 <= train(evaluate=(DATA, LABELS)).history.metric("accuracy")[0] <= 1
 
@@ -117,7 +126,7 @@ def test_an_optimizer_is_named_by_its_class_too():
     class Adam(torch.optim.Adam):
         pass
 
-    with pytest.raises(TrainingError, match="choose one of .*Adam"):
+    with pytest.raises(TrainingError, match="Use one of .*Adam"):
         train(optimizer=Adam)
 
 
@@ -126,10 +135,10 @@ def test_a_data_set_has_a_target_for_each_sample():
         sy.BaseDataset(DATA, LABELS[:4])
 
 
-def test_questions_name_what_they_take(make_worker):
+def test_query_errors_name_the_accepted_types(make_worker):
     bob = make_worker("bob")
-    with pytest.raises(PrivacyError, match="'data' .* and 'targets', and not 'labels': sy.dp.dataset"):
+    with pytest.raises(PrivacyError, match="'data' .* or 'targets', got 'labels': sy.dp.dataset"):
         sy.dp.dataset(bob, "patients", "labels")
     for data in ([1.0, 2.0], np.ones(3)):
-        with pytest.raises(PrivacyError, match=r"not a (list|ndarray). .*torch.as_tensor"):
+        with pytest.raises(PrivacyError, match=r"got a (list|ndarray). .*torch.as_tensor"):
             sy.dp.mean(data, 0, 1, epsilon=1.0)

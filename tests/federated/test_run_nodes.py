@@ -59,7 +59,7 @@ def test_private_updates_of_nodes_within_their_budgets(workers):
     assert workers[0].budget.entries()[0]["user"] == "alice"
 
 
-def test_what_owners_share_trains_the_same_model_as_here(workers):
+def test_shared_data_at_nodes_trains_the_same_model_as_local_data(workers):
     pairs = [(worker.search("#samples")[0], worker.search("#targets")[0]) for worker in workers]
     here = []
     for number in range(3):

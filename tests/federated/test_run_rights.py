@@ -86,7 +86,7 @@ def test_updates_do_not_leave_by_themselves(hospitals):
     from syft.federated.client.session import CALLS
 
     assert [name for name, call in CALLS.items() if call.pays] == ["train"]
-    with pytest.raises(TrainingError, match="does not know the call"):
+    with pytest.raises(TrainingError, match="is unknown to this client"):
         WorkerClient(hospitals[0], "points").call("run", "evaluate", {"terms": {"dp_sgd": {}}})
 
 
@@ -123,5 +123,5 @@ def test_private_updates_are_paid_from_the_budget_of_each_owner(hospitals, owner
     assert ended.ending.endswith("python -m syft node budget set --help")
     assert len(owners[0].call(BUDGET, "entries")) == 1 + ended.rounds, "rounds that were within the limit"
     # A run that never had a round that was paid for has no result to end with.
-    with pytest.raises(FederatedError, match="Round 1 failed. .*would pass the privacy budget"):
+    with pytest.raises(FederatedError, match="Round 1 failed. .*would exceed the privacy budget"):
         train(hospitals, rounds=2, dataset="points", local_privacy=privacy)

@@ -68,7 +68,7 @@ def test_all_but_a_bare_majority_can_be_lost():
     check_round(9, {0: "secure.shares", 3: "train", 5: "secure.agree", 8: "secure.unmask"}, threshold=5)
 
 
-def test_each_counts_the_same_if_the_strategy_says_so():
+def test_clients_have_equal_weight_if_the_strategy_is_unweighted():
     world = World(inputs(4), strategy=FedAvg(weighted=False))
     total = world.round()
     assert (total.weight, total.count) == (4.0, 4)
@@ -85,12 +85,12 @@ def test_rounds_follow_each_other_with_fresh_keys_and_masks():
     assert len({answer["keys"] for answer in by_step["secure.keys"]}) == 8
     assert len({answer["update"].numpy().tobytes() for answer in by_step["train"]}) == 8
     assert len(sent) == 4 * 5 * 2
-    assert all("secure" not in client.station.memory for client in world.clients.values())
+    assert all("secure" not in client.session.memory for client in world.clients.values())
 
 
 def test_a_round_can_be_repeated_after_it_failed():
     world = World(inputs(4), {0: "train", 1: "train"})
-    with pytest.raises(FederatedError, match="2 of 4 clients gave a masked answer.* needs 3"):
+    with pytest.raises(FederatedError, match="2 of 4 clients sent a masked result.* needs 3"):
         world.round(1)
     for client in world.clients.values():
         client.gone_at, client._is_gone = None, False
@@ -102,10 +102,10 @@ def test_a_sum_of_fewer_clients_than_asked_for_is_not_unmasked(least):
     """Those who are left are enough to unmask, so only the number that the run asks for keeps their sum masked."""
     world = World(inputs(5), {3: "train", 4: "train"}, threshold=3)
     world.train(world.begin())
-    with pytest.raises(FederatedError, match=f"3 clients can be counted, and at least {least} must"):
+    with pytest.raises(FederatedError, match=f"3 clients can be counted, but at least {least} are needed"):
         world.collector.finish(least)
     assert {call for _, call, _ in world.log} == {"secure.keys", "secure.shares", "train"}, "nobody gave a share"
-    with pytest.raises(FederatedError, match="No round is under way"):
+    with pytest.raises(FederatedError, match="No round has started"):
         world.collector.finish()
 
 
@@ -121,35 +121,37 @@ def test_clients_that_were_asked_something_else_do_not_count_towards_the_least_n
     for name in ("c0", "c1"):
         world.clients[name].change = lambda call, a: {**a, "context": bytes(32)} if call == "train" else a
     world.train(world.begin())
-    with pytest.raises(FederatedError, match="3 clients can be counted, and at least 4 must.*something else"):
+    with pytest.raises(
+        FederatedError, match="3 clients can be counted, but at least 4 are needed.*different training request"
+    ):
         world.collector.finish(4)
     assert not any(call in ("secure.agree", "secure.unmask") for _, call, _ in world.log)
 
 
-def test_late_answers_are_ignored_and_strange_ones_refused():
+def test_late_results_are_ignored_and_unexpected_ones_refused():
     world = World(inputs(5), {4: "secure.agree"})
-    terms = world.begin()
-    late = terms.pop("c3")
-    answers = world.train(terms)
+    modifiers = world.begin()
+    late = modifiers.pop("c3")
+    answers = world.train(modifiers)
     for name, result, text in (
-        ("c0", answers["c0"], "'c0' is not one whose answer"),  # twice
-        ("nobody", answers["c0"], "'nobody' is not one whose answer"),
+        ("c0", answers["c0"], "'c0' is not expected"),  # twice
+        ("nobody", answers["c0"], "'nobody' is not expected"),
         ("c3", {}, "one masked vector"),
         ("c3", None, "one masked vector"),
         ("c3", {"update": answers["c0"]["update"][:-1], "context": answers["c0"]["context"]}, "one masked vector"),
         ("c3", {"update": answers["c0"]["update"].double(), "context": answers["c0"]["context"]}, "one masked vector"),
         ("c3", {"update": answers["c0"]["update"], "context": b"short"}, "no context"),
-        ("c3", {"update": answers["c0"]["update"], "context": bytes(32)}, "something else"),
+        ("c3", {"update": answers["c0"]["update"], "context": bytes(32)}, "different training request"),
     ):
         with pytest.raises(FederatedError, match=text):
             world.collector.add(name, result)
     masked = world.clients["c3"].call(RUN, "train", world.payload(1, late))
-    with pytest.raises(FederatedError, match="3 of 5 clients agreed on who answered.* needs 4.*c4"):
+    with pytest.raises(FederatedError, match="3 of 5 clients agreed on the survivors.* needs 4.*c4"):
         world.collector.finish()
     world = World(inputs(4))
-    terms = world.begin()
-    late = terms.pop("c3")
-    world.train(terms)
+    modifiers = world.begin()
+    late = modifiers.pop("c3")
+    world.train(modifiers)
     masked = world.clients["c3"].call(RUN, "train", world.payload(1, late))
 
     def meanwhile(name, answer):
@@ -164,7 +166,7 @@ def test_late_answers_are_ignored_and_strange_ones_refused():
 
 
 @pytest.mark.parametrize("strays", [("c0",), ("c4",), ("c0", "c2"), ("c0", "c1", "c2")])
-def test_what_most_clients_were_asked_decides_and_not_who_answers_first(strays):
+def test_the_most_common_request_counts_and_not_the_first(strays):
     world = World(inputs(5), threshold=3)
     for name in strays:
         other = name.encode() * 16
@@ -172,9 +174,9 @@ def test_what_most_clients_were_asked_decides_and_not_who_answers_first(strays):
     try:
         world.train(world.begin())
     except FederatedError as error:
-        assert strays == ("c4",) and "something else" in str(error)  # most have answered already
+        assert strays == ("c4",) and "different training request" in str(error)  # most have answered already
     if len(strays) > 2:
-        with pytest.raises(FederatedError, match="2 of 5 clients gave a masked answer.*something else"):
+        with pytest.raises(FederatedError, match="2 of 5 clients sent a masked result.*different training request"):
             world.collector.finish()
         return
     total = world.collector.finish()
@@ -183,7 +185,7 @@ def test_what_most_clients_were_asked_decides_and_not_who_answers_first(strays):
     assert set(world.collector.refused) == set(strays) - {"c4"}
 
 
-def test_clients_that_answer_nonsense_drop_out():
+def test_clients_with_invalid_responses_drop_out():
     for step, broken in (
         ("secure.keys", {"keys": b"short"}),
         ("secure.shares", {"sealed": [b""], "commitment": bytes(32)}),
@@ -207,16 +209,16 @@ def test_a_wrong_share_of_one_client_does_not_spoil_the_sum():
     world = World(inputs(5), {2: "train"}, threshold=3)
     world.clients["c1"].change = lie
     assert (world.round().update - world.mean([0, 1, 3, 4])).abs().max() < 1e-6
-    world = World(inputs(4), {2: "train"})  # nobody to take its place
+    world = World(inputs(4), {2: "train"})  # nobody to take its index
     world.clients["c1"].change = lie
-    with pytest.raises(FederatedError, match="do not fit together"):
+    with pytest.raises(FederatedError, match="are inconsistent"):
         world.round()
 
 
 def test_a_client_that_masks_in_another_way_is_noticed():
     world = World(inputs(3))
     world.clients["c1"].change = lambda name, a: {**a, "update": a["update"] + 1} if name == "train" else a
-    with pytest.raises(FederatedError, match="does not add up"):
+    with pytest.raises(FederatedError, match="do not add up"):
         world.round()
 
 
@@ -236,17 +238,17 @@ def test_strategies_that_look_at_each_update_are_refused(strategy):
     ],
     ids=str,
 )  # fmt: skip
-def test_settings_that_protect_nobody_or_mean_nothing_are_refused(settings):
+def test_unsafe_or_invalid_settings_are_refused(settings):
     with pytest.raises(TrainingError, match=next(iter(settings))):
         SecureAggregation(**settings)
 
 
-def test_rounds_that_protect_nobody_are_refused():
+def test_unsafe_rounds_are_refused():
     for count, settings, text in (
-        (2, {}, "2 clients are there.* needs 3"),
-        (4, {"min_clients": 5}, "4 clients are there.* needs 5"),
-        (6, {"threshold": 3}, "more than half of them, so 4 to 6"),
-        (4, {"threshold": 5}, "more than half of them, so 3 to 4"),
+        (2, {}, "2 clients are available.* needs 3"),
+        (4, {"min_clients": 5}, "4 clients are available.* needs 5"),
+        (6, {"threshold": 3}, "more than half of them: 4 to 6"),
+        (4, {"threshold": 5}, "more than half of them: 3 to 4"),
     ):
         with pytest.raises(FederatedError, match=text):
             World(inputs(count), **settings).round()
@@ -310,8 +312,8 @@ def test_the_same_view_fits_other_inputs_with_the_same_sum(monkeypatch, gone):
     answering = [i for i in range(5) if gone.get(i) not in STEPS[:3]]
     turned = answering[1:] + answering[:1]
     theirs = list(mine)
-    for place, other in zip(answering, turned, strict=True):
-        theirs[place] = mine[other]
+    for index, other in zip(answering, turned, strict=True):
+        theirs[index] = mine[other]
     world, seen, total = watched_round(monkeypatch, mine, gone)
     packing = world.collector._packing
     packed = {i: world.packed(i, packing) for i in answering}
@@ -331,20 +333,20 @@ def chi_square(words):
 
 
 def test_masked_vectors_are_uniform_even_without_their_own_masks(monkeypatch):
-    """The server can take off a client's own mask at the end. What is left is uniform, and so is every part of the sum."""
+    """The server can take off a client's own mask at the end. The rest is uniform, and so is every part of the sum."""
     fixed_draws(monkeypatch, b"k" * 16)  # chance is the same each time
     size = 6000
     given = [Inputs(torch.full((size,), float(i)), 1 + i) for i in range(4)]  # far from uniform
     world = World(given)
-    terms = world.begin()
-    answers = world.train(terms)
+    modifiers = world.begin()
+    answers = world.train(modifiers)
     entries = [e[2]["keys"] for e in world.log if e[1] == "secure.keys"]
-    roster = Participants(RUN, 1, 3, entries)
+    participants = Participants(RUN, 1, 3, entries)
     masked = [answers[f"c{i}"]["update"] for i in range(4)]
     world.collector.finish()
     shares = [e[2]["shares"] for e in world.log if e[1] == "secure.unmask"]
     seeds = [ShamirReconstructor([1, 2, 3, 4]).join([given[i] for given in shares]) for i in range(4)]
-    left = [masked[i] - participant.self_mask(roster, i, seeds[i], len(masked[i])) for i in range(4)]
+    left = [masked[i] - participant.self_mask(participants, i, seeds[i], len(masked[i])) for i in range(4)]
     packing = world.collector._packing
     assert torch.equal(sum(left), sum(world.packed(i, packing) for i in range(4)))
     for some in (masked, left):
@@ -386,6 +388,6 @@ def test_nothing_of_a_client_is_in_the_transcript():
 def test_reprs_and_errors_show_no_secret():
     world = World(inputs(3))
     world.begin()
-    state = world.clients["c0"].station.memory["secure"]
-    for shown in (repr(world.clients["c0"].station), repr(world.collector), repr(world.collector._roster)):
+    state = world.clients["c0"].session.memory["secure"]
+    for shown in (repr(world.clients["c0"].session), repr(world.collector), repr(world.collector._participants)):
         assert not any(value.hex() in shown or repr(value) in shown for value in state.values() if type(value) is bytes)

@@ -1,4 +1,4 @@
-"""What a server can try in a round of secure aggregation: each client refuses, and nothing of it is revealed.
+"""Attacks of a server in a round of secure aggregation: each client refuses, and nothing is revealed.
 
 A server that lies is played by hand: `Server` does what an honest one does, and each test sends something else.
 """
@@ -29,7 +29,7 @@ def flipped(part, at=0):
 
 def test_the_honest_server_gets_one_share_of_each_client():
     server = Server().keys().shares().train().agree([0, 1, 3, 4])
-    shares = [server.ask_unmask(place) for place in server.survivors]
+    shares = [server.ask_unmask(index) for index in server.survivors]
     assert all(len(part) == 33 for given in shares for part in given)
     server.is_over(0)
 
@@ -86,13 +86,13 @@ def test_shares_are_given_once():
 def test_a_masking_key_that_gives_no_secret_is_refused():
     server, secret = Server().keys(), bytes(31) + b"1"
     server.entries[4] = key_agreement.public_of(secret) + bytes(32)  # a client that works with the server
-    server.sealed = [server.ask_shares(place) for place in range(4)]
-    roster = Participants(RUN, ROUND, 4, server.entries)
+    server.sealed = [server.ask_shares(index) for index in range(4)]
+    participants = Participants(RUN, ROUND, 4, server.entries)
     root = key_agreement.derive(
-        key_agreement.PairwiseSecret(secret).agree(roster.sealing_key(0)), roster.digest, b"root", 0, 4
+        key_agreement.PairwiseSecret(secret).agree(participants.sealing_key(0)), participants.digest, b"root", 0, 4
     )
-    server.sealed.append([key_agreement.seal(root, roster.digest, 4, 0, bytes(66)), b"", b"", b"", b""])
-    with pytest.raises(TrainingError, match="can be agreed on"):
+    server.sealed.append([key_agreement.seal(root, participants.digest, 4, 0, bytes(66)), b"", b"", b"", b""])
+    with pytest.raises(TrainingError, match="valid X25519 public key"):
         server.ask_train(0)
     server.is_over(0)
 
@@ -101,15 +101,15 @@ def test_a_masking_key_that_gives_no_secret_is_refused():
 def test_clients_that_were_shown_different_lists_do_not_give_anything(difference):
     server = Server().keys()
     if difference == "another run":
-        server.stations[0].run = "run-2"
+        server.sessions[0].run = "run-2"
     entries = {"a client less": server.entries[:4], "another order": server.entries[::-1]}.get(difference)
     first = server.ask_shares(0, entries, 5 if difference == "another threshold" else None)
-    server.sealed = [[*first, b""][:5], *(server.ask_shares(place) for place in range(1, 5))]
+    server.sealed = [[*first, b""][:5], *(server.ask_shares(index) for index in range(1, 5))]
     given = server.delivery(0)[: 4 if difference == "a client less" else 5]
     with pytest.raises(TrainingError):
         server.ask_train(0, given)
     server.is_over(0)
-    with pytest.raises(TrainingError, match="does not open"):
+    with pytest.raises(TrainingError, match="can't be decrypted"):
         server.ask_train(1)
     server.is_over(1)
 
@@ -118,7 +118,7 @@ def test_clients_that_were_shown_different_lists_do_not_give_anything(difference
 
 
 SEALED = {
-    "changed on the way": lambda s: [b"", flipped(s.delivery(0)[1]), *s.delivery(0)[2:]],
+    "changed in transit": lambda s: [b"", flipped(s.delivery(0)[1]), *s.delivery(0)[2:]],
     "changed at its end": lambda s: [b"", flipped(s.delivery(0)[1], -1 + 82), *s.delivery(0)[2:]],
     "as if by another": lambda s: [b"", s.delivery(0)[2], s.delivery(0)[1], *s.delivery(0)[3:]],
     "meant for another": lambda s: [b"", s.sealed[1][2], *s.delivery(0)[2:]],
@@ -143,13 +143,13 @@ def test_shares_that_do_not_open_are_refused_before_training(attack):
 
 def test_messages_of_an_earlier_round_are_of_no_use():
     server = Server().keys().shares().train().agree()
-    old_entries, old_sealed, old_vows = server.entries, server.sealed, server.vows
+    old_entries, old_sealed, old_vows = server.entries, server.sealed, server.confirmations
     shares = server.ask_unmask(0)
     server.keys()
-    with pytest.raises(TrainingError, match="not in its list"):
+    with pytest.raises(TrainingError, match="not in the list"):
         server.ask_shares(0, old_entries)
     server.keys().shares()
-    with pytest.raises(TrainingError, match="does not open"):
+    with pytest.raises(TrainingError, match="can't be decrypted"):
         server.ask_train(0, [b"", *(old_sealed[other][0] for other in range(1, 5))])
     with pytest.raises(TrainingError, match="another round"):
         server.ask_train(1, number=2)
@@ -172,7 +172,7 @@ def test_other_messages_can_be_in_between_without_harm():
     with pytest.raises(TrainingError, match="not at this step"):
         server.ask_unmask(0, [b""] * 5)  # before it agreed on anything
     server.is_over(0)
-    server.stations[1].call("secure.keys", {"round": 7})
+    server.sessions[1].call("secure.keys", {"round": 7})
     with pytest.raises(TrainingError, match="not at this step"):
         server.ask_agree(1, [0, 1, 2, 3])
 
@@ -188,8 +188,8 @@ def test_settings_of_the_term_are_checked(name):
     with pytest.raises(TrainingError):
         server.ask_train(0, **{name: SETTINGS[name]})
     with pytest.raises(TrainingError, match="masking"):
-        server.stations[1].call("train", server.world.payload(1, {"masking": {}}))
-    with pytest.raises(TrainingError, match="gives the vector 'control'"):
+        server.sessions[1].call("train", server.world.payload(1, {"masking": {}}))
+    with pytest.raises(TrainingError, match="returns the vector 'control'"):
         server.ask_train(2, extras=["control"])
     server.is_over(2)
 
@@ -206,19 +206,19 @@ def test_a_client_that_was_shown_another_model_spoils_the_sum_and_is_not_found_o
     with torch.no_grad():
         answers = [server.ask_train(0)]
         server.world.model.tensors[0].add_(1.0)
-        answers += [server.ask_train(place) for place in range(1, 5)]
+        answers += [server.ask_train(index) for index in range(1, 5)]
         server.world.model.tensors[0].sub_(1.0)
     assert answers[0]["context"] != answers[1]["context"]
     # Even with all own masks off, as in the sum that an honest server makes, what is left is noise.
-    masks = [_own_mask(server, place, len(answers[0]["update"])) for place in range(5)]
+    masks = [_own_mask(server, index, len(answers[0]["update"])) for index in range(5)]
     total = sum(answer["update"] for answer in answers) - sum(masks)
     assert total[-1] != 5 and float(total.double().abs().mean()) > 2**60
 
 
-def _own_mask(server, place, size):
-    roster = Participants(RUN, ROUND, 4, server.entries)
-    held = [station.memory["secure"]["of_seeds"][place] for station in server.stations[:4]]
-    return self_mask(roster, place, ShamirReconstructor([1, 2, 3, 4]).join(held), size)
+def _own_mask(server, index, size):
+    participants = Participants(RUN, ROUND, 4, server.entries)
+    held = [session.memory["secure"]["of_seeds"][index] for session in server.sessions[:4]]
+    return self_mask(participants, index, ShamirReconstructor([1, 2, 3, 4]).join(held), size)
 
 
 @pytest.mark.parametrize(
@@ -226,15 +226,15 @@ def _own_mask(server, place, size):
     [{"optimizer_args": {"lr": 0.5}}, {"epochs": 2}, {"batch_size": 1}, {"max_nr_batches": 1}],
     ids=str,
 )
-def test_masks_are_bound_to_how_clients_are_asked_to_train(change):
+def test_masks_are_bound_to_the_training_request(change):
     server = Server().keys().shares()
     contexts = [
-        server.stations[place].call("train", {**server.world.payload(1, server.term(place)), **more})["context"]
-        for place, more in ((0, {}), (1, {"seed": 5}), (2, change))
+        server.sessions[index].call("train", {**server.world.payload(1, server.term(index)), **more})["context"]
+        for index, more in ((0, {}), (1, {"seed": 5}), (2, change))
     ]
     assert contexts[0] == contexts[1] != contexts[2]
     extra = {**server.term(3), "clipping": {"clip": 1e-3}}
-    assert server.stations[3].call("train", server.world.payload(1, extra))["context"] != contexts[0]
+    assert server.sessions[3].call("train", server.world.payload(1, extra))["context"] != contexts[0]
 
 
 # --- who answered -----------------------------------------------------------------------------------------------------
@@ -247,25 +247,25 @@ SURVIVORS = {
     "falling": [0, 2, 1, 3],
     "beyond the list": [0, 1, 2, 3, 5],
     "negative": [-1, 0, 1, 2],
-    "no places": [0, 1, 2, "3"],
+    "no indices": [0, 1, 2, "3"],
     "truth values": [False, True, 2, 3],
     "no list": None,
 }
 
 
 @pytest.mark.parametrize("survivors", SURVIVORS.values(), ids=SURVIVORS)
-def test_a_list_of_answers_that_is_not_right_is_refused(survivors):
+def test_an_invalid_list_of_survivors_is_refused(survivors):
     server = Server().keys().shares().train()
     with pytest.raises(TrainingError):
         server.ask_agree(0, survivors)
     server.is_over(0)
 
 
-def test_who_never_sent_shares_did_not_answer():
+def test_survivors_must_have_sent_shares():
     server = Server().keys()
-    server.sealed = [*(server.ask_shares(place) for place in range(4)), [b""] * 5]
-    for place in range(4):
-        server.ask_train(place)
+    server.sealed = [*(server.ask_shares(index) for index in range(4)), [b""] * 5]
+    for index in range(4):
+        server.ask_train(index)
     with pytest.raises(TrainingError, match="never sent their shares"):
         server.ask_agree(0, [0, 1, 2, 3, 4])
     server.is_over(0)
@@ -285,14 +285,14 @@ def test_both_shares_of_a_client_are_never_given():
     server.is_over(0)
 
 
-def test_clients_that_were_told_different_answers_unmask_nothing():
+def test_clients_with_different_survivor_lists_unmask_nothing():
     server = Server().keys().shares().train()
     told = {0: [0, 1, 2, 3], 1: [0, 1, 2, 3], 2: [0, 1, 2, 3, 4], 3: [0, 1, 2, 3], 4: [0, 1, 2, 4]}
-    server.vows = {place: server.ask_agree(place, survivors) for place, survivors in told.items()}
-    for place in range(5):
+    server.confirmations = {index: server.ask_agree(index, survivors) for index, survivors in told.items()}
+    for index in range(5):
         with pytest.raises(TrainingError):
-            server.ask_unmask(place)
-        server.is_over(place)
+            server.ask_unmask(index)
+        server.is_over(index)
 
 
 VOWS = {
@@ -317,13 +317,13 @@ def test_vows_that_are_not_right_are_refused(attack):
 
 
 def test_a_client_is_not_counted_twice():
-    """What a client vows to itself anybody could make, as there is no secret between one."""
+    """A client's confirmation to itself could be forged by anyone, as it has no secret with itself."""
     server = Server().keys().shares().train().agree([0, 1, 2, 3])
     digest = Participants(RUN, ROUND, 4, server.entries).digest
-    forged = key_agreement.vow(b"", digest, 0, 0, survivors_text([0, 1, 2, 3]))
-    vows = server.vows_for(0)
-    with pytest.raises(TrainingError, match="not among those who answered"):
-        server.ask_unmask(0, [forged, vows[1], vows[2], b"", b""])
+    forged = key_agreement.confirmation(b"", digest, 0, 0, survivors_text([0, 1, 2, 3]))
+    confirmations = server.vows_for(0)
+    with pytest.raises(TrainingError, match="not in the list of survivors"):
+        server.ask_unmask(0, [forged, confirmations[1], confirmations[2], b"", b""])
     server.is_over(0)
 
 
@@ -331,7 +331,7 @@ def test_a_client_is_not_counted_twice():
 
 
 class Keeper:
-    """A worker, as far as a station looks at it."""
+    """A worker, as far as a session looks at it."""
 
     def __init__(self, policy):
         self.policy = policy
@@ -346,9 +346,9 @@ def known():
 def owned(known):
     """A round whose clients know each other."""
     server = Server()
-    for station, identity in zip(server.stations, known, strict=True):
-        station.worker = Keeper(ALLOW_ALL)
-        require_secure(station.worker, 5, identity, [one.public for one in known])
+    for session, identity in zip(server.sessions, known, strict=True):
+        session.worker = Keeper(ALLOW_ALL)
+        require_secure(session.worker, 5, identity, [one.public for one in known])
     return server
 
 
@@ -361,34 +361,38 @@ def test_known_clients_take_part(owned):
 def with_threshold(known, threshold, **insisted):
     """A round of as many clients as are known, whose server asks for a threshold."""
     server = Server(len(known), threshold)
-    for station, identity in zip(server.stations, known, strict=True):
-        station.worker = Keeper(ALLOW_ALL)
-        require_secure(station.worker, 3, identity, [one.public for one in known], **insisted)
+    for session, identity in zip(server.sessions, known, strict=True):
+        session.worker = Keeper(ALLOW_ALL)
+        require_secure(session.worker, 3, identity, [one.public for one in known], **insisted)
     return server.keys()
 
 
 def unmask_the_first(server):
-    """Tell two stories of who answered, with the help of the last client, who is known and works for the server."""
-    answers = [server.ask_train(place) for place in range(5)]
-    roster = Participants(RUN, ROUND, server.threshold, server.entries)
-    helper = server.stations[4].memory["secure"]
+    """Send two survivor lists, with the help of the last client, which is known and colludes with the server."""
+    answers = [server.ask_train(index) for index in range(5)]
+    participants = Participants(RUN, ROUND, server.threshold, server.entries)
+    helper = server.sessions[4].memory["secure"]
 
-    def told(places, story):
-        vows = {place: server.ask_agree(place, story) for place in places}
+    def told(indices, story):
+        confirmations = {index: server.ask_agree(index, story) for index in indices}
         shares = {}
-        for place in places:
-            for_it = [vows[other][place] if other in vows and other != place else b"" for other in range(5)]
-            for_it[4] = key_agreement.vow(helper["roots"][place], roster.digest, 4, place, survivors_text(story))
-            shares[place] = server.ask_unmask(place, for_it)[0]
+        for index in indices:
+            for_it = [
+                confirmations[other][index] if other in confirmations and other != index else b"" for other in range(5)
+            ]
+            for_it[4] = key_agreement.confirmation(
+                helper["roots"][index], participants.digest, 4, index, survivors_text(story)
+            )
+            shares[index] = server.ask_unmask(index, for_it)[0]
         return shares
 
     seeds, keys = told((0, 1), [0, 1, 2, 3, 4]), told((2, 3), [2, 3, 4])
     seed = ShamirReconstructor([1, 2, 5]).join([*seeds.values(), helper["of_seeds"][0]])
     key = ShamirReconstructor([3, 4, 5]).join([*keys.values(), helper["of_keys"][0]])
-    found = answers[0]["update"] - self_mask(roster, 0, seed, len(answers[0]["update"]))
+    found = answers[0]["update"] - self_mask(participants, 0, seed, len(answers[0]["update"]))
     masks = torch.zeros_like(found)
     for other in (1, 2, 3, 4):
-        add_pair_mask(masks, roster, key_agreement.PairwiseSecret(key), 0, other, answers[0]["context"])
+        add_pair_mask(masks, participants, key_agreement.PairwiseSecret(key), 0, other, answers[0]["context"])
     return found - masks
 
 
@@ -398,7 +402,7 @@ def test_two_stories_and_a_traitor(known):
     own = server.world.packed(0, Packing(5, 6, [], True, 1024.0, 2**20))
     assert torch.equal(unmask_the_first(server), own)  # so it is not what owners get unless they say so
     server = with_threshold(known, 3)
-    with pytest.raises(TrainingError, match="wants 4 of 5 clients to be needed.*threshold is 3"):
+    with pytest.raises(TrainingError, match="requires a threshold of at least 4 of 5 clients.*got 3"):
         server.ask_shares(0)
     server.is_over(0)
 
@@ -408,7 +412,7 @@ def test_more_than_two_thirds_are_needed_by_default(count):
     known = [Identity(bytes([number + 1]) * 32) for number in range(count)]
     least = 2 * count // 3 + 1
     with_threshold(known, least).ask_shares(0)
-    with pytest.raises(TrainingError, match=f"wants {least} of {count}"):
+    with pytest.raises(TrainingError, match=f"requires.* {least} of {count}"):
         with_threshold(known, least - 1).ask_shares(0)
     with_threshold(known, count // 2 + 1, min_threshold=0.5).ask_shares(0)
 
@@ -421,36 +425,36 @@ def test_made_up_clients_are_refused(owned, known):
         keys + known[4].public + stranger.sign(RUN, ROUND, keys)[-64:],  # in another's name
         known[4].sign(RUN, 2, keys),  # for another round
         known[4].sign("run-2", ROUND, keys),  # for another run
-        known[3].sign(RUN, ROUND, keys),  # for two places
+        known[3].sign(RUN, ROUND, keys),  # for two indices
         keys + known[4].sign(RUN, ROUND, bytes(64))[64:],  # other keys
     ):
         owned.keys()
-        with pytest.raises(TrainingError, match="does not know|not signed"):
+        with pytest.raises(TrainingError, match="unknown client|do not have its signature"):
             owned.ask_shares(0, [*owned.entries[:4], forged])
         owned.is_over(0)
 
 
 def test_an_owner_can_ask_for_more_clients_and_for_masks(owned):
     owned.keys()
-    with pytest.raises(TrainingError, match="wants 5 clients"):
+    with pytest.raises(TrainingError, match="requires.* 5 clients"):
         owned.ask_shares(0, owned.entries[:4], 3)
-    for terms in ({}, None):
-        with pytest.raises(TrainingError, match="secure aggregation only"):
-            owned.stations[0].call("train", owned.world.payload(1, terms))
+    for modifiers in ({}, None):
+        with pytest.raises(TrainingError, match="requires secure aggregation"):
+            owned.sessions[0].call("train", owned.world.payload(1, modifiers))
     plain = ClientSession("plain", RUN, owned.world.given[0].dataset())
     assert "samples" in plain.call("train", owned.world.payload(1, {}))
 
 
 def test_a_call_that_does_not_mask_is_refused_whatever_its_terms_say(owned, monkeypatch):
-    monkeypatch.setitem(CALLS, "look", ClientCall(lambda station, payload: {"loss": 1.0}, derives=True, pays=False))
+    monkeypatch.setitem(CALLS, "look", ClientCall(lambda session, payload: {"loss": 1.0}, derives=True, pays=False))
     owned.keys().shares()
-    for terms in ({"masking": {}}, owned.term(0)):
-        with pytest.raises(TrainingError, match="secure aggregation only"):
-            owned.stations[0].call("look", owned.world.payload(1, terms))
+    for modifiers in ({"masking": {}}, owned.term(0)):
+        with pytest.raises(TrainingError, match="requires secure aggregation"):
+            owned.sessions[0].call("look", owned.world.payload(1, modifiers))
 
 
 @pytest.mark.parametrize("kind", ["inline", "bytes"])
-def test_an_owner_who_wants_masks_lets_nobody_train_with_a_config(make_worker, kind):
+def test_require_secure_refuses_training_with_a_config(make_worker, kind):
     bob, (x, y) = make_worker("bob", kind), (torch.ones(4, 2), torch.zeros(4, 1))
     bob.add_dataset(sy.BaseDataset(x, y), "some")
     plan = sy.Plan(forward_func=torch.nn.Linear(2, 1)).build(x)
@@ -460,11 +464,11 @@ def test_an_owner_who_wants_masks_lets_nobody_train_with_a_config(make_worker, k
     bob.fit("some")
     require_secure(bob)
     for ask in (bob.fit, bob.evaluate):
-        with pytest.raises(TrainingError, match="secure aggregation only"):
+        with pytest.raises(TrainingError, match="requires secure aggregation"):
             ask("some")
 
 
-def test_what_an_owner_says_is_checked(bob, known):
+def test_require_secure_validates_its_arguments(bob, known):
     mine, others = known[0], [one.public for one in known]
     for arguments in (
         {"min_clients": 2}, {"min_clients": "5"}, {"identity": b"x" * 32}, {"known": [b"short"]},
@@ -481,13 +485,13 @@ def test_what_an_owner_says_is_checked(bob, known):
             Identity(secret)
 
 
-def test_an_identity_of_small_order_signs_for_nobody():
+def test_an_identity_of_small_order_is_refused():
     """The server could sign for it: all-zero bytes are a valid signature for one of four texts."""
     honest = [Identity() for _ in range(4)]
-    guard = ClientPolicy(known=frozenset({bytes(32), *(one.public for one in honest)}))
+    policy = ClientPolicy(known=frozenset({bytes(32), *(one.public for one in honest)}))
     for number in range(32):
-        keys = [hashlib.sha512(bytes([place, number])).digest() for place in range(5)]
+        keys = [hashlib.sha512(bytes([index, number])).digest() for index in range(5)]
         entries = [one.sign(RUN, number, key) for one, key in zip(honest, keys, strict=False)]
-        roster = Participants(RUN, number, 4, [*entries, keys[4] + bytes(32) + bytes(64)])
-        with pytest.raises(TrainingError, match="not signed by it for this round"):
-            guard.check(roster, RUN, number)
+        participants = Participants(RUN, number, 4, [*entries, keys[4] + bytes(32) + bytes(64)])
+        with pytest.raises(TrainingError, match="do not have its signature for this round"):
+            policy.check(participants, RUN, number)

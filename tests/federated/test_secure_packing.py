@@ -1,4 +1,4 @@
-"""Fixed point: sums that are exact and fit, means within a bound that is told, errors where something does not fit."""
+"""Fixed point: exact sums without overflow, means within a stated bound, errors for values that do not fit."""
 
 from __future__ import annotations
 
@@ -90,19 +90,19 @@ def test_precision_does_not_get_lost_with_few_clients():
     assert Packing(100, 1, [], False, 1024.0, 2**20).bits >= 45
 
 
-def test_what_does_not_fit_is_an_error_and_not_clipped():
+def test_values_that_do_not_fit_raise_and_are_not_clipped():
     packing = Packing(4, 2, [1], True, 1.0, 10)
     good = torch.tensor([1.0, -1.0])
     packing.pack(good, 10, None, [torch.ones(1)])
     for update, samples, extra, text in (
-        (good * 2.1, 10, 1.0, "update of this client times its number of samples is too large"),
-        (good, 25, 1.0, "update of this client times its number of samples is too large"),
+        (good * 2.1, 10, 1.0, "update of this client times its number of samples"),
+        (good, 25, 1.0, "update of this client times its number of samples"),
         (good, 1, 2.1, "extra vector of this client is too large"),
         (good * float("nan"), 1, 1.0, "not finite"),
         (good * float("inf"), 1, 1.0, "not finite"),
         (good, 1, float("nan"), "not finite"),
-        (good, 2**61, 1.0, "number of samples is too large"),
-        (good, -1, 1.0, "number of samples is too large"),
+        (good, 2**61, 1.0, "Too many samples"),
+        (good, -1, 1.0, "Too many samples"),
         (torch.ones(3), 1, 1.0, "size"),
     ):
         with pytest.raises(TrainingError, match=text):
@@ -149,7 +149,7 @@ def test_keys_are_those_of_hkdf(secret, salt, info):
 
 @FEW
 @given(st.lists(st.binary(max_size=9), max_size=4), st.lists(st.binary(max_size=9), max_size=4))
-def test_joined_parts_are_told_apart(first, second):
+def test_joined_parts_are_unambiguous(first, second):
     assert (key_agreement.joined(*first) == key_agreement.joined(*second)) == (first == second)
 
 
@@ -157,15 +157,18 @@ def test_seals_are_for_one_sender_receiver_and_round():
     root, salt, text = bytes(32), b"s" * 32, b"share" * 5
     sealed = key_agreement.seal(root, salt, 1, 2, text)
     assert key_agreement.unseal(root, salt, 1, 2, sealed) == text and text not in sealed
-    for place in range(len(sealed)):
-        broken = sealed[:place] + bytes([sealed[place] ^ 4]) + sealed[place + 1 :]
+    for index in range(len(sealed)):
+        broken = sealed[:index] + bytes([sealed[index] ^ 4]) + sealed[index + 1 :]
         assert key_agreement.unseal(root, salt, 1, 2, broken) is None
     for root_, salt_, sender, receiver in (
         (b"r" * 32, salt, 1, 2), (root, b"t" * 32, 1, 2), (root, salt, 2, 1), (root, salt, 1, 3)
     ):  # fmt: skip
         assert key_agreement.unseal(root_, salt_, sender, receiver, sealed) is None
-    vow = key_agreement.vow(root, salt, 1, 2, text)
-    assert vow not in (key_agreement.vow(root, salt, 2, 1, text), key_agreement.vow(root, salt, 1, 2, text + b"x"))
+    confirmation = key_agreement.confirmation(root, salt, 1, 2, text)
+    assert confirmation not in (
+        key_agreement.confirmation(root, salt, 2, 1, text),
+        key_agreement.confirmation(root, salt, 1, 2, text + b"x"),
+    )
 
 
 def test_two_clients_agree_on_a_mask_that_depends_on_all_it_is_bound_to():

@@ -74,7 +74,7 @@ def test_chosen_clients_and_a_simulation():
     torch.testing.assert_close(state(found), state(plain), atol=1e-6, rtol=0)
     assert [record.asked for record in found.history] == [5] * 4
     assert len(clients._memories) == 0  # what rounds needed is gone
-    with pytest.raises(FederatedError, match="2 clients are there"):
+    with pytest.raises(FederatedError, match="2 clients are available"):
         train(clients, 1, clients_per_round=2, secure=SECURE)
 
 
@@ -110,7 +110,7 @@ def test_a_round_with_too_few_clients_counts_nothing_and_is_tried_again():
     datasets = parts()
     lost = [Failing(f"client-{i}", d, "train", round=2) for i, d in enumerate(datasets[:2])]
     others = [LocalClient(f"client-{i}", d) for i, d in enumerate(datasets[2:], 2)]
-    with pytest.raises(FederatedError, match="Round 2 failed 3 times. 2 of 4 clients gave a masked answer.* needs 3"):
+    with pytest.raises(FederatedError, match="Round 2 failed 3 times. 2 of 4 clients sent a masked result.* needs 3"):
         train([*lost, *others], secure=SECURE)
     assert [one.failed for one in lost] == [3, 3]
 
@@ -136,7 +136,7 @@ def test_a_run_unmasks_no_sum_of_fewer_clients_than_min_clients(min_clients):
     if min_clients == 3:
         assert train(clients, 1, secure=SECURE, min_clients=3).history[0].answered == 3
         return
-    with pytest.raises(FederatedError, match="3 clients can be counted, and at least 4 must"):
+    with pytest.raises(FederatedError, match="3 clients can be counted, but at least 4 are needed"):
         train(clients, 1, secure=SECURE, min_clients=4, attempts=1)
     assert "train" in calls and not {"secure.agree", "secure.unmask"} & set(calls)
 
@@ -173,16 +173,16 @@ def test_some_clients_are_workers_and_some_are_here(make_worker):
     torch.testing.assert_close(state(found), state(train(datasets, **options)), atol=1e-6, rtol=0)
 
 
-def test_what_owners_insist_on(make_worker):
+def test_the_policies_of_owners_are_enforced(make_worker):
     workers, identities = [make_worker("client") for _ in range(4)], [sy.federated.Identity() for _ in range(4)]
     known = [identity.public for identity in identities]
     for worker, dataset, identity in zip(workers, parts(), identities, strict=True):
         worker.add_dataset(dataset, "points")
         sy.federated.require_secure(worker, min_clients=4, identity=identity, known=known)
-    with pytest.raises(FederatedError, match="takes part with secure aggregation only"):
+    with pytest.raises(FederatedError, match="requires secure aggregation"):
         train(workers, dataset="points", attempts=1)
     assert train(workers, dataset="points", secure=SECURE).history[1].answered == 4
-    with pytest.raises(FederatedError, match="wants 4 clients"):
+    with pytest.raises(FederatedError, match="requires 4 clients"):
         train(workers[:3], dataset="points", secure=SECURE, attempts=1)
     sy.federated.require_secure(workers[0])
     assert train(workers[:1] + parts()[1:], 1, dataset="points", secure=SECURE).history[0].answered == 4
@@ -234,5 +234,5 @@ def test_with_privacy_of_each_sample():
 
     found = train(parts(), local_privacy=privacy(0.5), secure=SECURE)
     assert found.epsilon > 0 and found.history[1].answered == 4
-    with pytest.raises(FederatedError, match="tells how many samples a client has.*rate"):
+    with pytest.raises(FederatedError, match="reveals the number of samples.*rate"):
         train(parts(), local_privacy=privacy(None), secure=SECURE, attempts=1)

@@ -50,19 +50,19 @@ def test_fewer_shares_fit_every_secret(secret, other, threshold, data):
     assert ShamirReconstructor([*points, missing]).join([*held, value.to_bytes(SHARE_BYTES, "big")]) == other
 
 
-def _at(known, place):
-    """The value at a place of the polynomial through known points."""
+def _at(known, index):
+    """The value at a index of the polynomial through known points."""
     total = 0
     for point, value in known.items():
         term = value
         for other in known:
             if other != point:
-                term = term * (place - other) * pow(point - other, -1, PRIME) % PRIME
+                term = term * (index - other) * pow(point - other, -1, PRIME) % PRIME
         total += term
     return total % PRIME
 
 
-def test_shares_are_drawn_anew_and_uniform():
+def test_shares_are_fresh_and_uniform():
     first = [split(bytes(32), 2, 3)[0] for _ in range(300)]
     assert len(set(first)) == 300
     high = sum(int.from_bytes(share, "big") > PRIME // 2 for share in first)
@@ -70,7 +70,7 @@ def test_shares_are_drawn_anew_and_uniform():
     assert split(bytes(32), 1, 3) == [bytes(33)] * 3
 
 
-def test_coefficients_come_from_what_is_drawn():
+def test_coefficients_come_from_the_random_source():
     """A polynomial that is known: 5 + 7 x + 11 x^2 for the secret 5, in Horner's order."""
     drawn = b"".join(number.to_bytes(64, "big") for number in (11, 7))
     asked = []
@@ -88,11 +88,11 @@ def test_wrong_shares_do_not_give_the_secret():
     except ValueError:
         pass  # one in 2^256 or so is no secret at all
     assert ShamirReconstructor([2, 1, 3]).join([shares[1], shares[0], shares[2]]) == secret
-    with pytest.raises(ValueError, match="belong together"):
+    with pytest.raises(ValueError, match="different secrets"):
         ShamirReconstructor([1]).join([(PRIME - 1).to_bytes(33, "big")])
 
 
-def test_what_can_be_no_share_or_secret_is_refused():
+def test_invalid_shares_and_secrets_are_refused():
     for secret, threshold, count in ((b"short", 1, 2), (bytes(33), 1, 2), (bytes(32), 0, 2), (bytes(32), 3, 2)):
         with pytest.raises(ValueError):
             split(secret, threshold, count)

@@ -57,7 +57,7 @@ def total(*values: float, **extras: torch.Tensor) -> Total:
 
 
 def collected(strategy: Strategy, updates, samples, round: Round) -> Total:
-    """What a round gives with these answers."""
+    """Return the total of a round with these results."""
     clients = {f"c{number}": None for number in range(len(updates))}
     aggregation = PlainAggregation()
     aggregation.begin(round, clients, strategy)
@@ -146,28 +146,28 @@ def test_fedadam_steps_alike_for_numbers_of_any_size():
 
 
 def test_fedprox_asks_clients_for_its_term():
-    assert FedProx(mu=0.5).terms(the_round(), "bob") == {"proximal": {"mu": 0.5}}
-    assert FedProx(mu=0).terms(the_round(), "bob") == {}
+    assert FedProx(mu=0.5).modifiers(the_round(), "bob") == {"proximal": {"mu": 0.5}}
+    assert FedProx(mu=0).modifiers(the_round(), "bob") == {}
 
 
 # --- the controls of Scaffold, at the server --------------------------------------------------------------------
 
 
-def test_scaffold_keeps_the_mean_of_all_controls_and_who_was_counted():
+def test_scaffold_keeps_the_mean_control_and_the_counted_clients():
     strategy, first = Scaffold(server_lr=0.5), the_round(1, clients=4)
-    sent = strategy.terms(first, "a")["control"]
+    sent = strategy.modifiers(first, "a")["control"]
     assert sent["control"].tolist() == [0, 0] and sent["control"].dtype == torch.float32
     assert (sent["version"], sent["plain"]) == (0, False)
     state = strategy.apply(vector(0, 0, 0, 0, 0), total(2, 2, 2, 2, 2, control=vector(8, -4)), first)
     strategy.counted(["a", "b"], first)
     assert state.tolist() == [1, 1, 2, 2, 2]
     # Two of four clients changed theirs by (8, -4) each.
-    sent = strategy.terms(the_round(2), "a")["control"]
+    sent = strategy.modifiers(the_round(2), "a")["control"]
     assert sent["control"].tolist() == [4, -2] and sent["version"] == 1
-    assert strategy.terms(the_round(2), "c")["control"]["version"] == 0
+    assert strategy.modifiers(the_round(2), "c")["control"]["version"] == 0
 
 
-def test_scaffold_begins_anew_when_a_client_lost_its_control():
+def test_scaffold_resets_when_a_client_lost_its_control():
     strategy = Scaffold()
     strategy.apply(vector(0, 0, 0, 0, 0), total(2, 2, 2, 2, 2, control=vector(8, -4)), the_round(1))
     strategy.counted(["a", "b"], the_round(1))
@@ -176,14 +176,14 @@ def test_scaffold_begins_anew_when_a_client_lost_its_control():
     assert strategy.failed("a", StateLostError("gone"), second)
     assert not strategy.failed("a", StateLostError("gone"), second)
     # It trains without; the others of this round as they began.
-    plain = strategy.terms(second, "a")["control"]
+    plain = strategy.modifiers(second, "a")["control"]
     assert (plain["version"], plain["plain"]) == (0, True)
-    assert strategy.terms(second, "b")["control"]["version"] == 1
+    assert strategy.modifiers(second, "b")["control"]["version"] == 1
     moved = strategy.apply(vector(0, 0, 0, 0, 0), total(2, 2, 2, 2, 2, control=vector(1, 1)), second)
     strategy.counted(["a", "b"], second)
     assert moved.tolist() == [2, 2, 2, 2, 2]
     for name in ("a", "b"):
-        sent = strategy.terms(the_round(3), name)["control"]
+        sent = strategy.modifiers(the_round(3), name)["control"]
         assert sent["control"].tolist() == [0, 0] and (sent["version"], sent["plain"]) == (0, False)
 
 
@@ -202,7 +202,7 @@ def test_a_round_that_is_not_finite_changes_nothing(kind, place, bad):
     strategy.apply(state, total(*good[:5], control=vector(*good[5:])), the_round(1))
     before = serialize(strategy.state(), None)
     given = [bad if number == PLACES[place] else value for number, value in enumerate(good)]
-    with pytest.raises(FederatedError, match="the round counts nothing"):
+    with pytest.raises(FederatedError, match="the round does not count"):
         strategy.apply(state, total(*given[:5], control=vector(*given[5:])), the_round(2))
     assert serialize(strategy.state(), None) == before and state.tolist() == [1, 1, 1, 1, 1]
 
@@ -210,7 +210,7 @@ def test_a_round_that_is_not_finite_changes_nothing(kind, place, bad):
 @pytest.mark.parametrize("kind", [FedAdam, FedYogi])
 def test_a_mean_square_that_would_never_shrink_again_is_refused(kind):
     strategy = kind()
-    with pytest.raises(FederatedError, match="the round counts nothing"):
+    with pytest.raises(FederatedError, match="the round does not count"):
         strategy.apply(vector(0, 0, 0, 0, 0), total(1e20, 0, 0, 0, 0), the_round())  # 1e40 when squared
     assert strategy.state() == {"mean": None, "square": None}
 
@@ -247,11 +247,11 @@ def test_a_strategy_goes_on_exactly_where_it_was(kind):
     again.load_state(saved)
     assert torch.equal(steps(again, range(4, 7), middle), steps(half, range(4, 7), middle))
     for name in ("a", "3"):
-        first, second = whole.terms(the_round(9), name), resumed.terms(the_round(9), name)
+        first, second = whole.modifiers(the_round(9), name), resumed.modifiers(the_round(9), name)
         assert first.keys() == second.keys()
         for term, values in first.items():
             assert all(torch.equal(torch.as_tensor(v), torch.as_tensor(second[term][k])) for k, v in values.items())
-    # And with nothing it begins anew.
+    # An empty state resets it.
     resumed.load_state({})
     assert torch.equal(steps(resumed, range(1, 4), start), middle)
 
@@ -303,7 +303,7 @@ def test_a_strategy_of_another_model_is_refused(kind):
 def test_bad_settings_are_refused_at_once(kind, name, bad):
     if name == "weighted" and bad is True:
         return
-    with pytest.raises(TrainingError, match=f"{kind.__name__}: {name} is "):
+    with pytest.raises(TrainingError, match=f"{kind.__name__}: {name} must be "):
         kind(**{name: bad})
 
 
@@ -328,5 +328,5 @@ def test_strategies_by_name():
     mine = FedProx(0.3)
     assert strategy_of(mine) is mine
     for bad in ("fedsgd", None, dataclasses.dataclass, 3):
-        with pytest.raises(TrainingError, match="choose one of fedavg, fedprox"):
+        with pytest.raises(TrainingError, match="Use one of fedavg, fedprox"):
             strategy_of(bad)

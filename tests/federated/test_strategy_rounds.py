@@ -10,7 +10,7 @@ from torch.utils.data import TensorDataset
 
 from syft.exceptions import FederatedError, StateLostError, TrainingError
 from syft.federated import FedAvg, FedProx, Scaffold, run
-from syft.federated.client.session import ClientSession, stations_of
+from syft.federated.client.session import ClientSession, client_sessions_of
 from syft.federated.server.clients import LocalClient
 from syft.federated.server.model import SharedModel
 from syft.federated.strategies import STRATEGIES
@@ -97,7 +97,7 @@ def test_scaffold_finds_it_with_some_of_the_clients_a_round():
     torch.testing.assert_close(found, problem.optimum(), rtol=1e-5, atol=1e-5)
 
 
-def test_fedprox_stays_where_theory_says():
+def test_fedprox_stays_at_the_theoretical_optimum():
     problem, mu = Problem(), 0.7
     found = weights(problem.solve(FedProx(mu, weighted=False), 40))
     torch.testing.assert_close(found, problem.fixed_point(mu), rtol=1e-6, atol=1e-8)
@@ -170,7 +170,7 @@ def test_scaffold_goes_on_with_clients_that_lost_everything(tmp_path):
     problem = Problem()
     problem.solve(Scaffold(), 8, checkpoint=tmp_path)
     strategy = Scaffold()
-    # New clients, as after a restart of a simulation: the round counts, as one of FedAvg, and controls begin anew.
+    # New clients, as after a restart of a simulation: the round counts, like one of FedAvg, and controls are reset.
     once = problem.solve(strategy, 9, checkpoint=tmp_path)
     assert (once.history[-1].answered, once.history[-1].failed) == (4, 0)
     assert strategy.state() == {"sum": None, "versions": {}}
@@ -186,7 +186,7 @@ def test_scaffold_bears_that_one_client_forgets_now_and_then():
     class Forgetful(LocalClient):
         def call(self, *args, **options):
             if next(number) in (5, 9):
-                self._stations.clear()
+                self._client_sessions.clear()
             return super().call(*args, **options)
 
     clients[2] = Forgetful(clients[2].name, clients[2].dataset)
@@ -194,7 +194,7 @@ def test_scaffold_bears_that_one_client_forgets_now_and_then():
     torch.testing.assert_close(found, problem.optimum(), rtol=1e-6, atol=1e-6)
 
 
-def test_an_answer_that_is_lost_counts_nothing():
+def test_a_lost_result_is_not_counted():
     """A client that trained but was not heard keeps the control that was counted."""
     problem = Problem()
     clients = problem.clients()
@@ -221,11 +221,11 @@ def test_scaffold_needs_plain_sgd():
         {"optimizer_args": {"lr": 0.1, "maximize": True}},
         {"optimizer_args": {"lr": 0.0}},
     ):
-        with pytest.raises(FederatedError, match="Scaffold trains by plain SGD"):
+        with pytest.raises(FederatedError, match="Scaffold needs plain SGD"):
             problem.solve(Scaffold(), 1, **options)
 
 
-# --- terms, as a stranger may ask for them ----------------------------------------------------------------------
+# --- modifiers, as a stranger may ask for them ----------------------------------------------------------------------
 
 
 class Norm(nn.Module):
@@ -248,22 +248,22 @@ def shared() -> SharedModel:
     return SharedModel(Norm(), squares, (torch.zeros(4, 2), torch.zeros(4, 1)))
 
 
-def station() -> ClientSession:
+def session() -> ClientSession:
     torch.manual_seed(2)
     return ClientSession("bob", "run", TensorDataset(torch.randn(8, 2), torch.randn(8, 1)))
 
 
-def train(shared: SharedModel, where: ClientSession, terms, round: int = 1, **options):
+def train(shared: SharedModel, where: ClientSession, modifiers, round: int = 1, **options):
     payload = {"plan": shared.plan, "loss": shared.loss, "round": round, "seed": 4, "batch_size": 4, "epochs": 2}
-    return where.call("train", {**payload, "optimizer_args": {"lr": 0.1}, "terms": terms, **options})
+    return where.call("train", {**payload, "optimizer_args": {"lr": 0.1}, "terms": modifiers, **options})
 
 
 def test_terms_leave_buffers_and_frozen_parameters_alone(shared):
     count = shared.layout.parameters
     control = torch.full((count,), 0.5)
-    plain = train(shared, station(), {})["update"]
-    held = train(shared, station(), {"proximal": {"mu": 2.0}})["update"]
-    first = train(shared, station(), {"control": {"control": control, "version": 0, "plain": False}})
+    plain = train(shared, session(), {})["update"]
+    held = train(shared, session(), {"proximal": {"mu": 2.0}})["update"]
+    first = train(shared, session(), {"control": {"control": control, "version": 0, "plain": False}})
     places = shared.layout.places()
     frozen, idle = (slice(*next(p for name, p in places.items() if part in name)) for part in ("frozen", "idle"))
     assert count < shared.layout.size
@@ -278,7 +278,7 @@ def test_terms_leave_buffers_and_frozen_parameters_alone(shared):
 
 
 def test_a_client_keeps_the_control_that_was_counted_and_the_pending_one(shared):
-    where, control = station(), torch.zeros(shared.layout.parameters)
+    where, control = session(), torch.zeros(shared.layout.parameters)
 
     def ask(round: int, version: int, plain: bool = False):
         return train(shared, where, {"control": {"control": control, "version": version, "plain": plain}}, round)
@@ -298,7 +298,7 @@ def test_a_client_keeps_the_control_that_was_counted_and_the_pending_one(shared)
     assert set(where.memory["control"]) == {1, 3}
     without = ask(4, 0, plain=True)
     assert not without["control"].any()
-    assert torch.equal(without["update"], train(shared, station(), {}, 4)["update"])
+    assert torch.equal(without["update"], train(shared, session(), {}, 4)["update"])
     assert "control" not in where.memory
 
 
@@ -311,21 +311,21 @@ def test_a_client_keeps_the_control_that_was_counted_and_the_pending_one(shared)
 )  # fmt: skip
 def test_proximal_settings_of_strangers_are_refused(shared, settings):
     with pytest.raises(TrainingError, match="one setting: mu"):
-        train(shared, station(), {"proximal": settings})
+        train(shared, session(), {"proximal": settings})
 
 
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"control": [0.0]}, "one vector"), ({"control": torch.zeros(2, 2)}, "one vector"),
-        ({"control": torch.zeros(3)}, "has 3 numbers"), ({"control": torch.zeros(3, dtype=torch.int64)}, "one vector"),
+        ({"control": [0.0]}, "one floating-point vector"), ({"control": torch.zeros(2, 2)}, "one floating-point vector"),
+        ({"control": torch.zeros(3)}, "has 3 numbers"), ({"control": torch.zeros(3, dtype=torch.int64)}, "one floating-point vector"),
         ({"control": torch.tensor([float("nan")])}, "not finite"), ({"version": -1}, "number of a round"),
         ({"version": True}, "number of a round"), ({"version": 2**60}, "number of a round"), ({"plain": 1}, "True or"),
-        ({"version": 7}, "before this one"), ({"more": 1}, "three settings"),
+        ({"version": 7}, "earlier round"), ({"more": 1}, "three settings"),
     ],
 )  # fmt: skip
 def test_control_settings_of_strangers_are_refused(shared, changes, text):
-    where = station()
+    where = session()
     fitting = {"control": torch.zeros(shared.layout.parameters), "version": 0, "plain": False}
     with pytest.raises(TrainingError, match=text):
         train(shared, where, {"control": {**fitting, **changes}}, round=7)
@@ -342,7 +342,7 @@ def test_scaffold_with_workers_that_forget(make_worker):
 
     def forget(model):
         if next(rounds) == 3:
-            assert stations_of(workers[3]) is workers[3].__dict__.pop("_stations")  # as after a restart
+            assert client_sessions_of(workers[3]) is workers[3].__dict__.pop("_stations")  # as after a restart
         return {}
 
     strategy, example = Scaffold(), (problem.inputs[0], problem.targets[0])

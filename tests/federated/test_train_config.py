@@ -23,7 +23,7 @@ def test_documented_defaults_and_path():
     assert "epochs:1" in repr(made)
 
 
-def test_what_it_was_sent_as_comes_back(workers, nothing_left):
+def test_get_returns_the_settings_that_were_sent(workers, nothing_left):
     bob, _ = workers
     sent = config(epochs=3, max_nr_batches=7, shuffle=False, id="mine")
     pointer = sent.send(bob)
@@ -37,7 +37,7 @@ def test_what_it_was_sent_as_comes_back(workers, nothing_left):
     nothing_left(bob)
 
 
-def test_what_it_sent_goes_with_it(workers, nothing_left):
+def test_sent_objects_are_deleted_with_the_config(workers, nothing_left):
     bob, _ = workers
     sent = config()
     pointer = sent.send(bob)
@@ -60,7 +60,7 @@ def test_one_config_at_several_workers(workers, nothing_left):
     nothing_left(*workers)
 
 
-def test_sending_again_starts_anew(bob):
+def test_sending_again_starts_over(bob):
     bob.add_dataset(samples.xor(), "xor")
     sent = config(epochs=3)
     sent.send(bob)
@@ -83,11 +83,11 @@ def test_a_model_that_is_there_already(workers):
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"optimizer": "LBFGS"}, "no optimizer 'LBFGS'; choose one of ASGD, Adadelta"),
-        ({"optimizer": "__import__"}, "no optimizer"),
+        ({"optimizer": "LBFGS"}, "optimizer 'LBFGS' is unknown. Use one of ASGD, Adadelta"),
+        ({"optimizer": "__import__"}, "optimizer .* unknown"),
         ({"optimizer_args": {"lr": "0.1"}}, "plain numbers by name"),
         ({"optimizer_args": {"foreach": True}}, "plain numbers by name"),
-        ({"batch_size": 0}, "batch_size of a TrainConfig is a whole number of at least 1"),
+        ({"batch_size": 0}, "batch_size of a TrainConfig must be an integer of at least 1"),
         ({"epochs": 1.5}, "epochs of a TrainConfig"),
         ({"max_nr_batches": -2}, "max_nr_batches"),
         ({"shuffle": "yes"}, "shuffle"),
@@ -106,11 +106,11 @@ def test_python_code_does_not_travel(bob):
         config(model=nn.Linear(2, 1)).send(bob)
     with pytest.raises(TrainingError, match="loss_fn is a function"):
         config(loss_fn=lambda pred, target: pred).send(bob)
-    with pytest.raises(TrainingError, match="not built yet"):
+    with pytest.raises(TrainingError, match="not built"):
         config(model=sy.Plan(forward_func=nn.Linear(2, 1))).send(bob)
     with pytest.raises(TrainingError, match="needs a model and a loss_fn"):
         sy.TrainConfig(None, planned_loss()).send(bob)
-    with pytest.raises(TrainingError, match="was not sent there"):
+    with pytest.raises(TrainingError, match="was not sent to that worker"):
         config().get_model()
 
 
@@ -126,7 +126,7 @@ def test_script_modules_where_they_are_trusted(make_worker, kind):
     assert not careful._objects
 
 
-def test_the_wire_form_is_checked(bob):
+def test_detail_validates_untrusted_parts(bob):
     good = sy.TrainConfig.simplify(bob, config(model_id=1, loss_fn_id="two", id=3))
     assert good[:2] == (1, "two") and sy.TrainConfig.detail(bob, good).epochs == 150
     for position, wrong in ((0, 1.5), (1, ["x"]), (5, [("lr", 1)]), (8, None)):
@@ -134,7 +134,7 @@ def test_the_wire_form_is_checked(bob):
             sy.TrainConfig.detail(bob, (*good[:position], wrong, *good[position + 1 :]))
 
 
-def test_a_config_that_is_gone(bob):
+def test_a_deleted_config_can_not_train(bob):
     bob.add_dataset(samples.xor(), "xor")
     sent = config()
     sent.send(bob)

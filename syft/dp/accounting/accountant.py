@@ -1,4 +1,4 @@
-"""Accountant: how much privacy a series of releases has cost, from its events alone."""
+"""Accountant: the privacy loss of a series of releases, from their events."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _MOST_NOISE = 1e7
 
 
 class Accountant:
-    """Composes events, and says what they cost together as (epsilon, delta).
+    """Composes events and computes their joint privacy loss as (epsilon, delta).
 
-    The events may depend on what earlier releases showed (adaptive composition), in any order. Equal events are one
-    entry with a count, so a hundred thousand steps of training take no more room than one.
+    Events may depend on earlier releases (adaptive composition), in any order. Equal events are one entry with a count,
+    so a hundred thousand training steps use no more memory than one.
 
     Args:
         kind: "rdp" composes Renyi divergences, for all events, without other packages. "prv" composes privacy loss
             distributions numerically: tighter, slower, for Gaussian noise only, and needs Opacus.
         orders: Renyi orders for "rdp"; the default suits most uses.
-        neighbours: which data sets are neighbours: `Neighbours.REPLACE_ROW` (the same size, one row differs) or
-            `Neighbours.ADD_REMOVE_CLIENT` (one has one client more). All events are charged by this one definition.
+        neighbours: the neighbouring relation: `Neighbours.REPLACE_ROW` (same size, one row differs) or
+            `Neighbours.ADD_REMOVE_CLIENT` (one has one client more). All events are charged under this relation.
     """
 
     __slots__ = ("_counts", "kind", "neighbours", "orders")
@@ -55,7 +55,7 @@ class Accountant:
         neighbours: Neighbours | str = Neighbours.REPLACE_ROW,
     ) -> None:
         if kind not in _EPSILONS:
-            raise ValueError(f"an accountant is of kind {' or '.join(map(repr, _EPSILONS))}, not {kind!r}")
+            raise ValueError(f"the kind of an accountant must be {' or '.join(map(repr, _EPSILONS))}, got {kind!r}")
         self.kind = kind
         self.orders = renyi.ORDERS if orders is None else _checked_orders(orders)
         self.neighbours = neighbours_from(neighbours)
@@ -63,32 +63,32 @@ class Accountant:
 
     @property
     def events(self) -> tuple[tuple[Event, int], ...]:
-        """What was composed: each event with its count."""
+        """The composed events, each with its count."""
         return tuple(self._counts.items())
 
     def compose(self, event: Event, count: int = 1) -> Self:
-        """Add an event that happened, `count` times. Returns this accountant."""
+        """Add `count` occurrences of an event. Returns this accountant."""
         if not isinstance(event, Event):
-            raise ValueError(f"an accountant composes events, such as dp.Pure(epsilon=0.1), not {type(event).__name__}")
+            raise ValueError(f"compose() needs an event, such as dp.Pure(epsilon=0.1), got {type(event).__name__}")
         number = _checked_count(count)
         if number:
             self._counts[event] = self._counts.get(event, 0) + number
         return self
 
     def after(self, event: Event, count: int = 1) -> Accountant:
-        """Return a copy that has composed one more event: what a release would lead to, before it is made."""
+        """Return a copy with one more event, to check a release before it is made."""
         return self.copy().compose(event, count)
 
     def copy(self) -> Accountant:
-        """Return an accountant with the same events, that goes its own way."""
+        """Return an independent accountant with the same events."""
         other = Accountant(self.kind, None if self.orders is renyi.ORDERS else self.orders, self.neighbours)
         other._counts.update(self._counts)
         return other
 
     def epsilon(self, delta: float) -> float:
-        """Return the least epsilon that is proven for all events together at this delta; inf if there is none.
+        """Return the smallest proven epsilon of all events at this delta; inf if there is none.
 
-        A delta of 0 is answered with the sum of the epsilons, if all events are pure.
+        For a delta of 0 it is the sum of the epsilons, if all events are pure.
         """
         delta = checked("delta", delta, 0, 1, closed=True)
         if not self._counts:
@@ -96,7 +96,7 @@ class Accountant:
         return _EPSILONS[self.kind](self, delta)
 
     def delta(self, epsilon: float) -> float:
-        """Return the least delta that is proven at this epsilon, by Renyi composition; 1 if there is none."""
+        """Return the smallest proven delta at this epsilon, by Renyi composition; 1 if there is none."""
         epsilon = checked("epsilon", epsilon, 0, math.inf, closed=True)
         if math.isinf(epsilon):
             return 0.0
@@ -109,7 +109,7 @@ class Accountant:
 
     @property
     def leaked(self) -> float:
-        """The sum of the deltas of all events, which an epsilon at any delta has to leave room for."""
+        """The sum of the deltas of all events; the delta of any epsilon must exceed it."""
         return _sums(self)[1]
 
     def to_dict(self) -> dict[str, Any]:
@@ -122,16 +122,16 @@ class Accountant:
 
     @classmethod
     def from_dict(cls, fields: object) -> Self:
-        """Return the accountant that `to_dict` described. Raises ValueError for anything else.
+        """Return the accountant from the result of `to_dict`. Raises ValueError for anything else.
 
-        Without `neighbours`, as earlier releases wrote it, the definition is replace-one, which costs more.
+        Without `neighbours`, as written by earlier releases, the relation is replace-one, which costs more.
         """
         known = {"kind", "events", "orders", "neighbours"}
         if not isinstance(fields, Mapping) or not {"kind", "events"} <= set(fields) <= known:
-            raise ValueError("an accountant is a dict with the fields kind, events, neighbours and optionally orders")
+            raise ValueError("an accountant must be a dict with the fields kind, events, neighbours and maybe orders")
         rows = fields["events"]
         if not isinstance(rows, (list, tuple)) or any(not isinstance(r, (list, tuple)) or len(r) != 2 for r in rows):
-            raise ValueError("the events of an accountant are a list of pairs: an event as a dict, and its count")
+            raise ValueError("the events of an accountant must be a list of pairs: an event as a dict, and its count")
         kind = fields["kind"]
         neighbours = fields.get("neighbours", Neighbours.REPLACE_ROW)
         made = cls(kind if isinstance(kind, str) else repr(kind), fields.get("orders"), neighbours)
@@ -143,7 +143,7 @@ class Accountant:
         return sum(self._counts.values())
 
     def __bool__(self) -> bool:
-        return True  # an accountant with nothing composed is still one
+        return True  # also without events
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Accountant):
@@ -151,7 +151,7 @@ class Accountant:
         ours, theirs = ((one.kind, one.neighbours, one.orders, one._counts) for one in (self, other))
         return ours == theirs
 
-    __hash__ = None  # type: ignore[assignment]  # it changes
+    __hash__ = None  # type: ignore[assignment]  # it is mutable
 
     def __repr__(self) -> str:
         return f"<Accountant, {self.kind}, {self.neighbours}, {len(self)} events>"
@@ -160,15 +160,15 @@ class Accountant:
 def _checked_count(count: Any) -> int:
     whole = hasattr(count, "__index__") and not isinstance(count, bool)
     if not whole or not 0 <= operator.index(count) <= MOST_COUNT:
-        raise ValueError(f"count must be a whole number from 0 to {MOST_COUNT}, not {count!r}")
+        raise ValueError(f"count must be an integer from 0 to {MOST_COUNT}, got {count!r}")
     return operator.index(count)
 
 
 def _checked_orders(orders: object) -> tuple[float, ...]:
     if isinstance(orders, (str, bytes)) or not isinstance(orders, (Sequence, np.ndarray)) or not len(orders):
-        raise ValueError("orders are a list of numbers above 1")
+        raise ValueError("orders must be a list of numbers above 1")
     if len(orders) > MOST_ORDERS:
-        raise ValueError(f"at most {MOST_ORDERS} orders, not {len(orders)}")
+        raise ValueError(f"at most {MOST_ORDERS} orders are supported, got {len(orders)}")
     return tuple(sorted({checked("an order", order, 1, MOST_ORDER) for order in orders}))
 
 
@@ -184,7 +184,7 @@ def _divergence(accountant: Accountant, kinds: type | tuple[type, ...]) -> renyi
     total = np.zeros(len(accountant.orders))
     for event, count in _simple(accountant):
         if isinstance(event, kinds):
-            with np.errstate(over="ignore"):  # infinite is what it then costs
+            with np.errstate(over="ignore"):  # the loss is then infinite
                 total = total + count * renyi.curve(event, accountant.orders, accountant.neighbours)
     return total
 
@@ -197,10 +197,10 @@ def _sums(accountant: Accountant) -> tuple[float, float]:
 
 
 def _by_renyi(accountant: Accountant, delta: float) -> float:
-    """Compose by divergences; or add the epsilons of the pure events to what the others cost, if that is less.
+    """Compose by divergences, or add the epsilons of pure events to the loss of the others, if that is less.
 
-    An (epsilon, delta)-private event is an epsilon-private one, unless something of probability delta happens
-    (Kairouz, Oh and Viswanath 2015); so its delta is taken off at once.
+    An (epsilon, delta)-private event is epsilon-private, except for an outcome of probability delta
+    (Kairouz, Oh and Viswanath 2015); so its delta is subtracted first.
     """
     pure, leaked = _sums(accountant)
     left = delta - leaked
@@ -217,21 +217,21 @@ def _by_loss_distribution(accountant: Accountant, delta: float) -> float:
     for event, count in _simple(accountant):
         rate, inner = (event.rate, event.event) if isinstance(event, PoissonSampled) else (1.0, event)
         if not isinstance(inner, GaussianNoise):
-            raise ValueError(f"an accountant of kind 'prv' takes Gaussian noise only, not {event!r}; use kind='rdp'")
+            raise ValueError(f"an accountant of kind 'prv' supports Gaussian noise only, got {event!r}. Use kind='rdp'")
         books.history.append((inner.noise_multiplier, rate, count))
     if not delta:
         return math.inf
-    with np.errstate(all="ignore"):  # it takes the logarithm of zero on its way at rate 1
+    with np.errstate(all="ignore"):  # it takes the logarithm of zero at rate 1
         if accountant.neighbours is Neighbours.ADD_REMOVE_CLIENT:
             return max(0.0, float(books.get_epsilon(delta)))
         return max(0.0, _by_loss_of_replacing(books.history, delta))
 
 
 def _by_loss_of_replacing(history: list[tuple[float, float, int]], delta: float, error: float = 0.01) -> float:
-    """Compose privacy losses of replace-one neighbours as Gopi, Lee and Wutschitz (2021) do, with parts of Opacus."""
+    """Compose privacy losses of replace-one neighbours as Gopi, Lee and Wutschitz (2021), with parts of Opacus."""
     parts = opacus("opacus.accountants.analysis.prv")
     slack, total = delta / 1000, sum(count for _, _, count in history)
-    # Unsampled noise is stated by the distance of neighbours, which is two clips.
+    # Unsampled noise is relative to the distance of neighbours, which is two clips.
     rows = [(rate, noise if rate < 1 else 2 * noise, count) for noise, rate, count in history]
     losses = [LossVariable(rate, noise) for rate, noise, _ in rows]
     steps = [Accountant().compose(PoissonSampled(rate, GaussianNoise(noise))) for rate, noise, _ in rows]
@@ -261,16 +261,16 @@ def noise_for(
     tolerance: float = 1e-4,
     neighbours: Neighbours | str = Neighbours.REPLACE_ROW,
 ) -> float:
-    """Return the least noise multiplier with which `steps` steps on Poisson samples cost at most the target.
+    """Return the smallest noise multiplier with which `steps` steps on Poisson samples cost at most the target.
 
     Args:
-        target_epsilon: what all steps together may cost.
+        target_epsilon: the target for all steps together.
         delta: the delta of that epsilon; well below one over the number of records.
         rate: the probability of each record to be in a step's sample.
-        steps: how many steps.
-        kind: the kind of `Accountant` that will be asked.
-        tolerance: how far above the least the answer may be, as a fraction of it.
-        neighbours: which data sets are neighbours; see `Accountant`.
+        steps: number of steps.
+        kind: the kind of `Accountant` to use.
+        tolerance: the largest relative excess over the minimum.
+        neighbours: the neighbouring relation; see `Accountant`.
     """
     target = checked("target_epsilon", target_epsilon, 0, math.inf)
     delta = checked("delta", delta, 0, 1)
@@ -285,8 +285,8 @@ def noise_for(
         high *= 2
         if high > _MOST_NOISE:
             raise ValueError(
-                f"no noise brings {steps} steps at rate {rate} to epsilon {target:g} at delta {delta:g}: "
-                "take fewer steps, a smaller rate, or a larger epsilon"
+                f"no noise brings {steps} steps at rate {rate} to epsilon {target:g} at delta {delta:g}. "
+                "Use fewer steps, a smaller rate, or a larger epsilon"
             )
     low = high / 2
     while low > 1e-3 and cost(low) <= target:

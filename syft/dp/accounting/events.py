@@ -1,8 +1,8 @@
-"""Events: what one release costs, as plain facts that an accountant composes and a ledger keeps.
+"""Events: the privacy loss of one release, as plain values that an accountant composes and a ledger stores.
 
-Which data sets are neighbours is a property of the `Accountant` that composes events
-(`syft.dp.accounting.neighbours`): by default they have the same size and differ in one row. An event says nothing
-about the data: it can be stored, sent and shown.
+The neighbouring relation is a property of the `Accountant` that composes events
+(`syft.dp.accounting.neighbours`): by default two data sets of the same size that differ in one row. An event contains
+nothing about the data: it can be stored, sent and shown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def checked(name: str, value: Any, low: float, high: float, *, closed: bool = False) -> float:
-    """Return a number that lies above `low` and not above `high` (`closed`: from `low` on), or raise ValueError."""
+    """Return a number above `low` (`closed`: or equal) and at most `high`, or raise ValueError."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number and hasattr(value, "__float__") and not isinstance(value, (str, bytes, bool)):
         try:
@@ -34,21 +34,21 @@ def checked(name: str, value: Any, low: float, high: float, *, closed: bool = Fa
             is_number = False
     if not is_number or not (low < value <= high or (closed and value == low)):
         ends = f"{'from' if closed else 'above'} {low:g}" + ("" if math.isinf(high) else f" and at most {high:g}")
-        raise ValueError(f"{name} must be a number {ends}, not {value!r}")
+        raise ValueError(f"{name} must be a number {ends}, got {value!r}")
     try:
         return float(value)
     except OverflowError:
-        raise ValueError(f"{name} must be a number that fits a float, not an integer this large") from None
+        raise ValueError(f"{name} must fit a float, got an integer that is too large") from None
 
 
 class Event:
-    """The cost of one release. Compose events with an `Accountant`."""
+    """The privacy loss of one release. Compose events with an `Accountant`."""
 
     kind: ClassVar[str]
 
     def to_dict(self) -> dict[str, Any]:
         """Return this event as plain values, for `event_from_dict`."""
-        raise NotImplementedError(f"{type(self).__name__}: an event must say what it is in plain values")
+        raise NotImplementedError(f"{type(self).__name__}: an event must implement to_dict")
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Pure(Event):
 
 @dataclass(frozen=True)
 class Approximate(Event):
-    """A release that is (epsilon, delta)-private, and about which no more is known."""
+    """A release that is (epsilon, delta)-private, without further knowledge."""
 
     epsilon: float
     delta: float
@@ -103,13 +103,13 @@ class GaussianNoise(Event):
 
 @dataclass(frozen=True)
 class PoissonSampled(Event):
-    """A release about a sample, in which each record is with probability `rate`, independently of the others.
+    """A release about a sample that contains each record with probability `rate`, independently of the others.
 
-    The inner event is the cost when one record joins or leaves the sample, whichever data sets are neighbours: for
-    DP-SGD it is `GaussianNoise(noise_multiplier)` in units of the clip. Replacing a record that is in the sample moves
-    the sum by up to two clips, and an accountant of replace-one neighbours charges for that.
+    The inner event is the loss when one record joins or leaves the sample, for any neighbouring relation: for DP-SGD
+    it is `GaussianNoise(noise_multiplier)` in units of the clip. Replacing a record in the sample moves the sum by up
+    to two clips, and an accountant of replace-one neighbours charges for that.
 
-    Batches of a fixed size are not such a sample: their cost is another one, and with a fixed size it can be higher.
+    Batches of a fixed size are not Poisson samples: their loss is different and can be higher.
     """
 
     rate: float
@@ -120,7 +120,7 @@ class PoissonSampled(Event):
         object.__setattr__(self, "rate", checked("rate", self.rate, 0, 1))
         if not isinstance(self.event, (Pure, Approximate, GaussianNoise)):
             raise ValueError(
-                f"a Poisson sample takes a Pure, an Approximate or a GaussianNoise event, not {self.event!r}"
+                f"a Poisson sample needs a Pure, an Approximate or a GaussianNoise event, got {self.event!r}"
             )
 
     def to_dict(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class PoissonSampled(Event):
 
 @dataclass(frozen=True)
 class NonPrivate(Event):
-    """A release without noise: nothing can be promised afterwards."""
+    """A release without noise: no guarantee holds afterwards."""
 
     kind: ClassVar[str] = "non_private"
 
@@ -140,10 +140,10 @@ class NonPrivate(Event):
 
 
 def event_from_dict(fields: Mapping[str, Any]) -> Event:
-    """Return the event that `Event.to_dict` described. Everything is checked, so a stranger may have written it.
+    """Return the event from the result of `Event.to_dict`. All fields are validated, as they may be untrusted.
 
     Raises:
-        ValueError: an unknown kind, a missing or an unknown field, or a number out of its range.
+        ValueError: an unknown kind, a missing or unknown field, or a number out of range.
     """
     return _event(fields, nested=False)
 
@@ -153,12 +153,12 @@ def _event(fields: Any, nested: bool) -> Event:
     known = _KINDS.get(kind) if isinstance(kind, str) else None
     if known is None or (nested and known[0] is PoissonSampled):
         kinds = ", ".join(sorted(_KINDS))
-        raise ValueError(f"an event is a dict with a kind ({kinds}) and the fields of that kind")
+        raise ValueError(f"an event must be a dict with a kind ({kinds}) and the fields of that kind")
     build, names = known
     given = dict(fields)
     del given["kind"]
     if set(given) != set(names):
-        raise ValueError(f"an event of kind {kind!r} has the fields {', '.join(names) or 'kind only'}")
+        raise ValueError(f"an event of kind {kind!r} must have the fields {', '.join(names) or 'kind only'}")
     if "event" in given:
         given["event"] = _event(given["event"], nested=True)
     return build(**given)
@@ -176,5 +176,5 @@ _KINDS: dict[str, tuple[Callable[..., Event], tuple[str, ...]]] = {
 def _finite(name: str, value: object, *, closed: bool = False) -> float:
     found = checked(name, value, 0, math.inf, closed=closed)
     if math.isinf(found):
-        raise ValueError(f"{name} must be finite, not {found!r}")
+        raise ValueError(f"{name} must be finite, got {found!r}")
     return found

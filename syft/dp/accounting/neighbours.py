@@ -1,4 +1,4 @@
-"""Neighbouring data sets: what an epsilon protects. The two definitions are never mixed in one account."""
+"""Neighbouring relations: the unit that an epsilon protects. The two relations are never mixed in one account."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class Neighbours(enum.StrEnum):
-    """Which two data sets differ by one unit. The value is the text that every report of an epsilon carries.
+    """The relation of two data sets that differ by one unit. Every report of an epsilon contains the value.
 
     Attributes:
         REPLACE_ROW: two data sets of the same size that differ in the values of one row. Queries, DP-SGD and the
@@ -19,9 +19,9 @@ class Neighbours(enum.StrEnum):
 
 
 def neighbours_from(value: object) -> Neighbours:
-    """Return the definition that a text names; raises ValueError for any other value."""
+    """Return the relation with this value; raises ValueError for any other value."""
     for known in Neighbours:
         if value == known.value:
             return known
     names = " or ".join(repr(known.value) for known in Neighbours)
-    raise ValueError(f"neighbours must be {names}, not {value!r:.50}")
+    raise ValueError(f"neighbours must be {names}, got {value!r:.50}")

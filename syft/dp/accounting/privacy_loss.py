@@ -1,8 +1,8 @@
-"""What a release costs: what a mechanism did, in plain values; and accounts, which add that up.
+"""Privacy loss of mechanisms, described by plain values, and accounts that compose it.
 
-Who runs a mechanism tells a ledger about it by a dict of plain values, so layers below this one need not know events.
-Nothing in it comes from a client: the worker makes it from what it is about to do. All costs are those of replace-one
-neighbours: two data sets of the same size that differ in one row.
+A mechanism is reported to a ledger as a dict of plain values, so lower layers need not know events. The worker builds
+it from the release that it is about to make; nothing comes from a client. All losses are under replace-one: two data
+sets of the same size that differ in one row.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from syft.dp.accounting.accountant import Accountant
 from syft.dp.accounting.events import Event, GaussianNoise, PoissonSampled, Pure
 from syft.dp.accounting.neighbours import Neighbours
 
-# How many different events an account keeps apart. Beyond, similar ones are taken together, at their higher cost.
+# Maximum number of distinct events in an account. Beyond it, similar ones are merged at their higher loss.
 MAX_EVENTS = 64
 MAX_COUNT = 10**9
-# Sums of numbers differ from what people add up in their heads by so much, relatively.
+# Relative tolerance of sums, for rounding errors.
 ROUNDING = 1e-9
 
 Fields = dict[str, Any]
@@ -30,9 +30,9 @@ class LossKind:
     """One kind of event.
 
     Attributes:
-        needs: the fields that it has.
-        may: fields that it may have.
-        make: makes the event and says how often it happens.
+        needs: its required fields.
+        may: its optional fields.
+        make: returns the event and its number of occurrences.
     """
 
     needs: frozenset[str]
@@ -55,7 +55,7 @@ def _sampled(fields: Fields) -> tuple[Event, int]:
 
 
 _PURE = LossKind(frozenset({"epsilon"}), frozenset({"count"}), _pure)
-# By the name of the mechanism. No other is charged, so no other lets anything out.
+# By the name of the mechanism. Others can't be charged, so they can't release anything.
 KINDS: dict[str, LossKind] = {
     "laplace": _PURE,
     "exponential": _PURE,
@@ -67,10 +67,10 @@ KINDS: dict[str, LossKind] = {
 
 
 def number(name: str, value: Any, most: float = math.inf, closed: bool = False) -> float:
-    """Return a number that is finite and positive (`closed`: or zero) and at most so large; else raise ValueError."""
+    """Return a finite, positive (`closed`: or zero) number of at most `most`; else raise ValueError."""
     if type(value) not in (int, float) or not (0 < value < math.inf or (closed and value == 0)) or value > most:
         bound = "" if math.isinf(most) else f", and at most {most:g}"
-        raise ValueError(f"{name} is a {'number from 0 on' if closed else 'number above 0'}{bound}, such as 0.5.")
+        raise ValueError(f"{name} must be a {'number from 0 on' if closed else 'number above 0'}{bound}, such as 0.5.")
     try:
         return float(value)
     except OverflowError:
@@ -78,36 +78,36 @@ def number(name: str, value: Any, most: float = math.inf, closed: bool = False) 
 
 
 def count(value: object) -> int:
-    """Return how often something happens; raise ValueError if that is no such number."""
+    """Return a number of occurrences; raises ValueError if it is invalid."""
     if type(value) is not int or not 0 < value <= MAX_COUNT:
-        raise ValueError(f"How often something is released is a whole number from 1 to {MAX_COUNT:,}.")
+        raise ValueError(f"The number of occurrences must be an integer from 1 to {MAX_COUNT:,}.")
     return value
 
 
 def event_of(fields: Any) -> tuple[Event, int]:
-    """Return what a dict of plain values tells of, and how often that happens.
+    """Return the event described by a dict of plain values, and its number of occurrences.
 
     Args:
-        fields: `mechanism` (see `KINDS`), and what belongs to it.
+        fields: `mechanism` (see `KINDS`) and its fields.
 
     Raises:
-        ValueError: it is nothing that is known here.
+        ValueError: the mechanism or its fields are unknown.
     """
     kind = KINDS.get(fields["mechanism"]) if type(fields) is dict and type(fields.get("mechanism")) is str else None
     if kind is None:
-        raise ValueError(f"An event has a mechanism, one of: {', '.join(KINDS)}.")
+        raise ValueError(f"An event needs a mechanism, one of: {', '.join(KINDS)}.")
     given = fields.keys() - {"mechanism"}
     if not kind.needs <= given <= kind.needs | kind.may:
-        raise ValueError(f"An event {fields['mechanism']!r} has the fields {', '.join(sorted(kind.needs))}.")
+        raise ValueError(f"An event {fields['mechanism']!r} needs the fields {', '.join(sorted(kind.needs))}.")
     return kind.make(fields)
 
 
 class LossAccount:
-    """All that was released from something, or to somebody: composed by an `Accountant`.
+    """The releases from one data set, or to one user, composed by an `Accountant`.
 
     Args:
         accountant: the events so far.
-        releases: how many charges that were.
+        releases: the number of charges.
     """
 
     __slots__ = ("accountant", "releases")
@@ -117,37 +117,37 @@ class LossAccount:
         self.releases = releases
 
     def after(self, event: Event, times: int) -> LossAccount:
-        """Return what it would be with one charge more."""
+        """Return the account after one more charge."""
         return LossAccount(compacted(self.accountant.after(event, times)), self.releases + 1)
 
     def epsilon(self, delta: float) -> float:
-        """Return the privacy loss so far; infinite if there is no such bound with this delta."""
+        """Return the privacy loss so far; infinite if there is no bound at this delta."""
         if not len(self.accountant):
             return 0.0
         try:
             return float(self.accountant.epsilon(delta))
-        except ValueError:  # noise from a Gaussian has no bound at delta 0
+        except ValueError:  # Gaussian noise has no bound at delta 0
             return math.inf
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the account as plain values."""
         return {"releases": self.releases, "accountant": self.accountant.to_dict()}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any] | None) -> LossAccount:
-        """Return the account of `to_dict`; an empty one for None. Raises ValueError for costs that are not of rows."""
+        """Return the account from the result of `to_dict`, empty for None. Raises ValueError if not about rows."""
         if fields is None:
             return cls()
         accountant = Accountant.from_dict(fields["accountant"])
         if accountant.neighbours is not Neighbours.REPLACE_ROW:
-            raise ValueError(f"an account of a data set counts {Neighbours.REPLACE_ROW}, not {accountant.neighbours}")
+            raise ValueError(f"an account of a data set must use {Neighbours.REPLACE_ROW}, got {accountant.neighbours}")
         return cls(accountant, fields["releases"])
 
 
 def compacted(accountant: Accountant) -> Accountant:
-    """Return an accountant that is at least as strict, with a bounded number of different events.
+    """Return an accountant that is at least as strict, with a bounded number of distinct events.
 
-    Many small releases with a little different settings would else make an account ever larger.
+    Otherwise many small releases with slightly different settings would let an account grow without bound.
     """
     events = accountant.events
     if len(events) <= MAX_EVENTS:
@@ -157,7 +157,7 @@ def compacted(accountant: Accountant) -> Accountant:
     for event, times in events:
         if isinstance(event, Pure):
             loss += times * event.epsilon
-        elif isinstance(event, GaussianNoise):  # several with Gaussian noise are one with less noise, exactly
+        elif isinstance(event, GaussianNoise):  # exact: several Gaussian releases equal one with less noise
             inverse += times / event.noise_multiplier**2
         else:
             made.compose(_coarse(event), times)
@@ -169,7 +169,7 @@ def compacted(accountant: Accountant) -> Accountant:
 
 
 def _coarse(event: Event) -> Event:
-    """Return an event on a sample at rounded settings: a higher rate, less noise."""
+    """Return a sampled event with rounded settings: a higher rate, less noise."""
     if not isinstance(event, PoissonSampled) or not isinstance(event.event, GaussianNoise):
         return event
     noise = GaussianNoise(_step(event.event.noise_multiplier, up=False))
@@ -178,9 +178,9 @@ def _coarse(event: Event) -> Event:
 
 
 def _step(value: float, up: bool) -> float:
-    """Return the next number of a row in which each is a tenth more than the one before; those stay as they are."""
+    """Return the next number of a geometric grid with factor 1.1; grid points are unchanged."""
     exponent = math.log(value) / math.log(1.1)
     whole = math.ceil(exponent - 1e-6) if up else math.floor(exponent + 1e-6)
     found = 1.1**whole
-    # Rounding must not make it cheaper.
+    # Rounding must not lower the loss.
     return max(found, value) if up else min(found, value)

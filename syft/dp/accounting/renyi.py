@@ -1,7 +1,7 @@
-"""Renyi differential privacy: the cost of each event at each order, and what it means as (epsilon, delta).
+"""Renyi differential privacy: the divergence of each event at each order, and its conversion to (epsilon, delta).
 
-The Poisson-sampled Gaussian under add/remove follows Mironov, Talwar and Zhang (2019): at whole orders by their finite
-sum, at other orders by integrating the moment itself. All terms are positive, so nothing cancels at tiny rates. Under
+The Poisson-sampled Gaussian under add/remove follows Mironov, Talwar and Zhang (2019): at integer orders by their
+finite sum, at other orders by integrating the moment. All terms are positive, so nothing cancels at tiny rates. Under
 replace-one the moment is integrated at all orders (`syft.dp.accounting.replace_one`). The conversion is that of Balle
 et al. (2020) and Canonne, Kamath and Steinke (2020).
 """
@@ -22,7 +22,7 @@ from syft.dp.accounting.neighbours import Neighbours
 
 Curve: TypeAlias = NDArray[np.float64]
 
-# The default orders; the large ones serve small epsilons.
+# The default orders; the large ones matter for small epsilons.
 ORDERS: tuple[float, ...] = (
     *(1 + tenth / 10 for tenth in range(1, 100)),
     *(float(order) for order in range(11, 64)),
@@ -31,18 +31,18 @@ ORDERS: tuple[float, ...] = (
     512.0,
     1024.0,
 )
-# Below this noise multiplier, or above this order, a moment is bounded by its neighbours at whole orders instead of
+# Below this noise multiplier, or above this order, a moment is bounded by its neighbours at integer orders instead of
 # integrated.
 _LEAST_INTEGRATED, _LAST_INTEGRATED = 0.05, 64
-# Below this noise multiplier, the replace-one cost of a sample is bounded by the cost of the whole.
+# Below this noise multiplier, the replace-one loss of a sample is bounded by the loss of the whole.
 _LEAST_REPLACED = 0.1
-# Below the first, a sample costs what the whole does; above the second, noise costs no less than at it.
+# Below the first, a sample costs as much as the whole; above the second, the loss is not reduced further.
 _LEAST_NOISE, _MOST_NOISE = 1e-3, 1e9
-_TAIL = 13.0  # standard deviations that the integral reaches beyond the outermost mean
+_TAIL = 13.0  # standard deviations of the integral beyond the outermost mean
 
 
 def simplified(event: Event, neighbours: Neighbours) -> Event:
-    """Return an event that costs the same and has no sample left in it, where there is one in closed form."""
+    """Return an equivalent event without a sample, if there is one in closed form."""
     if not isinstance(event, PoissonSampled):
         return event
     if neighbours is Neighbours.REPLACE_ROW:
@@ -58,7 +58,7 @@ def simplified(event: Event, neighbours: Neighbours) -> Event:
 
 
 def _replaced(event: PoissonSampled) -> Event:
-    """Return what `simplified` does, under replace-one: one record leaves the sample, and another one joins it."""
+    """Return the result of `simplified` under replace-one: one record leaves the sample, and another joins it."""
     rate, inner = event.rate, event.event
     if isinstance(inner, Pure):
         return _or_non_private(Pure, replace_one.amplified(inner.epsilon, rate))
@@ -76,7 +76,7 @@ def _or_non_private(kind: Callable[..., Event], epsilon: float, *rest: float) ->
 
 
 def _amplified(epsilon: float, rate: float) -> float:
-    """Return the epsilon on the whole, of a pure event on a Poisson sample."""
+    """Return the epsilon on the whole of a pure event on a Poisson sample."""
     if epsilon > 30:
         return epsilon + math.log(rate + (1 - rate) * math.exp(-epsilon))
     return math.log1p(rate * math.expm1(epsilon))
@@ -84,19 +84,19 @@ def _amplified(epsilon: float, rate: float) -> float:
 
 @functools.lru_cache(maxsize=1024)
 def curve(event: Event, orders: tuple[float, ...], neighbours: Neighbours = Neighbours.REPLACE_ROW) -> Curve:
-    """Return the Renyi divergence bound of an event at each order. The delta of `Approximate` is not in it."""
+    """Return the Renyi divergence bound of an event at each order. The delta of `Approximate` is not included."""
     event = simplified(event, neighbours)
     replaced = isinstance(event, PoissonSampled) and neighbours is Neighbours.REPLACE_ROW
     with np.errstate(all="ignore"):
         made = _replaced_gaussian if replaced else _CURVES[type(event)]
         found = made(event, np.asarray(orders, dtype=np.float64))
-    found = np.where(np.isnan(found), math.inf, found)  # numbers too large to compute with prove nothing
-    found.setflags(write=False)  # it is shared by all who ask
+    found = np.where(np.isnan(found), math.inf, found)  # overflow proves nothing
+    found.setflags(write=False)  # the cache shares it
     return found
 
 
 def _pure(event: Any, orders: Curve) -> Curve:
-    # Whatever is epsilon-private can be made from randomised response, whose divergence is known exactly.
+    # Any epsilon-private release can be built from randomised response, whose divergence is known exactly.
     epsilon = event.epsilon
     if epsilon == 0:
         return np.zeros_like(orders)
@@ -120,7 +120,7 @@ def _sampled_gaussian(event: Any, orders: Curve) -> Curve:
     if sigma < _LEAST_NOISE:
         return unsampled
     moments = np.array([_log_moment(order, rate, sigma) for order in orders.tolist()])
-    # A sample is never worse than the whole.
+    # A sample never costs more than the whole.
     found: Curve = np.minimum(moments / (orders - 1), unsampled)
     return found
 
@@ -136,7 +136,7 @@ def _replaced_gaussian(event: Any, orders: Curve) -> Curve:
 
 
 def _log_moment(order: float, rate: float, sigma: float) -> float:
-    """Return the log of the moment E[(P/Q)^order] of the sampled and the plain Gaussian, or a bound of it."""
+    """Return the log of the moment E[(P/Q)^order] of the sampled and the plain Gaussian, or an upper bound."""
     if order == int(order):
         return _moment_at_whole(int(order), rate, sigma)
     if sigma < _LEAST_INTEGRATED or order > _LAST_INTEGRATED:
@@ -154,7 +154,7 @@ _CURVES: dict[type[Event], Callable[[Any, Curve], Curve]] = {
 
 
 def _moment_at_whole(order: int, rate: float, sigma: float) -> float:
-    """Return the log moment by the binomial sum; what sums to one is left out of the sum."""
+    """Return the log moment by the binomial sum; the terms that sum to one are left out."""
     if order == 1:
         return 0.0
     k = np.arange(2, order + 1, dtype=np.float64)
@@ -203,7 +203,7 @@ def _log_of_one_plus(terms: Curve) -> float:
 
 
 def to_epsilon(orders: Curve, divergence: Curve, delta: float) -> float:
-    """Return the least epsilon that the divergences prove at a delta."""
+    """Return the smallest epsilon that the divergences prove at a delta."""
     if delta <= 0:
         return math.inf
     if _total_variation(divergence) <= delta:
@@ -213,11 +213,11 @@ def to_epsilon(orders: Curve, divergence: Curve, delta: float) -> float:
 
 
 def to_delta(orders: Curve, divergence: Curve, epsilon: float) -> float:
-    """Return the least delta that the divergences prove at an epsilon."""
+    """Return the smallest delta that the divergences prove at an epsilon."""
     logs = (orders - 1) * (divergence - epsilon + np.log1p(-1 / orders)) - np.log(orders)
     return min(1.0, math.exp(min(0.0, float(logs.min()))), _total_variation(divergence))
 
 
 def _total_variation(divergence: Curve) -> float:
-    # Bretagnolle and Huber: the total variation, which is the delta at epsilon 0, from the Kullback-Leibler divergence.
+    # Bretagnolle and Huber: total variation, the delta at epsilon 0, from the Kullback-Leibler divergence.
     return math.sqrt(-math.expm1(-max(0.0, float(divergence.min()))))

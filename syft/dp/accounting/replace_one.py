@@ -1,11 +1,11 @@
 """Poisson-sampled Gaussian noise when one row is replaced by another.
 
-A step of DP-SGD adds up the gradients of a random sample, each at most one clip long, and adds noise of `sigma` clips.
+A step of DP-SGD sums the gradients of a random sample, each of norm at most one clip, and adds noise of `sigma` clips.
 The replaced row is in the sample with probability q. Given all other rows, the two outputs are distributed as
 
     P = (1 - q) N(0) + q N(u)    and    Q = (1 - q) N(0) + q N(v),    |u| <= 1, |v| <= 1, in units of the clip.
 
-No pair is easier to tell apart than u = 1, v = -1 in one dimension. For g = 1 + q (h - 1) and b = g / h, advanced joint
+The pair u = 1, v = -1 in one dimension dominates all others. For g = 1 + q (h - 1) and b = g / h, advanced joint
 convexity (Balle, Barthe and Gaboardi 2018) gives H_g(P, Q) = q H_h(N(u), (1 - b) N(0) + b N(v)) for the hockey-stick
 divergence H. Seen from u, the second argument has its means at -u and v - u, so the divergence is
 E[(1 - h (1 - b) exp(X) - h b exp(Y))+] with X and Y Gaussian, each less half its variance. This is a convex function of
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 Curve: TypeAlias = NDArray[np.float64]
 
-_TAIL = 13.0  # standard deviations that the integral reaches beyond the outermost mean
+_TAIL = 13.0  # standard deviations of the integral beyond the outermost mean
 _MOST_POINTS = 1 << 18  # beyond, the moment is not computed
 _SERIES = 1e-4
 
@@ -44,7 +44,7 @@ def amplified(epsilon: float, rate: float) -> float:
 
 
 def log_moment(order: float, rate: float, sigma: float) -> float:
-    """Return log E_Q[(P/Q)^order] of the pair above by the trapezoid rule; infinity if that takes too many points.
+    """Return log E_Q[(P/Q)^order] of the pair above by the trapezoid rule; infinity if it needs too many points.
 
     With f = P/Q, E[f] = 1. So the moment is 1 + E[f^a - 1 - a (f - 1)], whose integrand is nowhere negative. The
     integrand is analytic in a strip of half-width pi sigma^2, so the rule converges exponentially.
@@ -94,7 +94,7 @@ def _log_excess(order: float, log_ratio: Curve, change: Curve) -> Curve:
 
 
 class LossVariable:
-    """The privacy loss log(P/Q) under P, in the form in which Opacus composes losses numerically.
+    """The privacy loss log(P/Q) under P, as a random variable for the numerical composition of Opacus.
 
     Args:
         sample_rate: the probability of each row to be in the sample.
@@ -106,14 +106,14 @@ class LossVariable:
         self._erfc: Any = importlib.import_module("scipy.special").erfc
 
     def cdf(self, loss: object) -> Any:
-        """Return the probability that the loss is at most this."""
+        """Return the probability that the loss is at most this value."""
         q, sigma = self.sample_rate, self.noise_multiplier
         point = self._point(np.asarray(loss, dtype=np.float64))
         apart, joined = (0.5 * self._erfc((mean - point) / (sigma * math.sqrt(2))) for mean in (0.0, 1.0))
         return (1 - q) * apart + q * joined
 
     def _point(self, loss: Curve) -> Curve:
-        """Return the output at which the loss has a given value; the loss grows with the output, and is odd."""
+        """Return the output at which the loss has a given value; the loss is increasing in the output, and odd."""
         q, sigma = self.sample_rate, self.noise_multiplier
         size, half = np.abs(loss), 1 / (2 * sigma**2)
         # With y = exp(point / sigma^2), P = exp(loss) Q is a quadratic equation in y.

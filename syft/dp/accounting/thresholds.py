@@ -1,12 +1,12 @@
-"""How probable it is that a secret draw of clients misses a threshold of secure aggregation.
+"""The probability that a secret draw of clients misses a threshold of secure aggregation.
 
-A round that misses it is noise alone. A client that makes up the number switches the whole sum on, which no noise
-hides. That happens only if the client is drawn, and the others who are drawn miss the threshold by themselves. Whether
-they do is independent of this client. So a round is as private as without a threshold, except with probability
+A round that misses it is noise alone. A client that makes the difference switches the whole sum on, which noise does
+not hide. That happens only if the client is drawn and the other drawn clients miss the threshold by themselves, which
+is independent of this client. So a round is as private as without a threshold, except with probability
 rate * P[the others miss it], which is charged to delta: given that the others do not miss it, the outputs with and
 without the client are those of the sampled Gaussian; given that they do, the outputs differ only if it is drawn.
 
-The clients that drop out of a round are assumed to do so whatever the data is, and whoever else was drawn.
+Dropouts are assumed to be independent of the data and of the other drawn clients.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Threshold:
-    """What a round of secure aggregation needs.
+    """The requirements of a round of secure aggregation.
 
     Attributes:
-        least: the number of clients that a round begins with.
-        left: gives the number of clients that must be left at the end, of the number that it began with.
+        least: minimum number of clients at the start of a round.
+        left: returns the minimum number of clients at the end, from the number at the start.
     """
 
     least: int
@@ -34,18 +34,18 @@ class Threshold:
     def missed(self, clients: int, rate: float, dropout: float) -> float:
         """Return the probability that the clients other than a given one miss the threshold in a round.
 
-        A client that drops out before a round begins lowers the number that it begins with; one that drops out later
-        counts for `left`. Each is taken to do both, so the answer is an upper bound.
+        A client that drops out before a round starts lowers the number at the start; one that drops out later counts
+        for `left`. Each is assumed to do both, so the result is an upper bound.
 
         Args:
-            clients: the number of clients, with the given one.
+            clients: the number of clients, including the given one.
             rate: the probability of each client to be drawn.
-            dropout: the share of all clients that drop out if they are drawn.
+            dropout: the share of drawn clients that drop out.
         """
         lost = min(clients - 1, math.ceil(dropout * clients))
         others = clients - 1 - lost
         below = np.cumsum(binomial(others, rate))
-        given = int(lost > 0)  # the given client may be lost as well, and is one more to make up for
+        given = int(lost > 0)  # the given client may be lost as well, which must be compensated
         found = 0.0
         for gone, probability in enumerate(binomial(lost, rate)):
             if probability > 0:
@@ -54,8 +54,8 @@ class Threshold:
         return min(1.0, found)
 
     def _highest_failure(self, most: int, gone: int) -> int:
-        """Return the largest number of clients left, up to `most`, that is too small if `gone` are lost; -1 if none."""
-        low, high = -1, most + 1  # one client more that is left never makes it worse
+        """Return the largest number of remaining clients, up to `most`, that fails if `gone` are lost; -1 if none."""
+        low, high = -1, most + 1  # monotonic: one more remaining client never hurts
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if middle < self.left(middle + gone) else (low, middle)

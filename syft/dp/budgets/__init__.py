@@ -1,1 +1,1 @@
-"""Privacy budgets: a ledger of what was spent, and where it is stored."""
+"""Privacy budgets: a ledger of charges and limits, and its storage."""

@@ -1,7 +1,7 @@
-"""Ledger: how much may be learnt from each data set, by each user and in all; and what was learnt so far.
+"""Ledger: the privacy budgets of data sets, by user and in total, and the charges so far.
 
-A release is charged before it happens, to all accounts at once or to none, and the charge is on disk by then. Who is
-stopped in between has paid for nothing, but never got something unpaid. Every epsilon here is about replacing one row.
+A release is charged before it happens, to all accounts or to none, and the charge is on disk by then. After a crash in
+between, a charge may have no release, but never a release no charge. Every epsilon here is for replacing one row.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from syft.dp.budgets.ledger_backend import LedgerBackend, LedgerTransaction, Mem
 from syft.exceptions import BudgetExceededError
 
 Row = dict[str, Any]
-# Stands for each user by itself.
+# Stands for each user separately.
 EACH = "*"
 _LIMITS, _ACCOUNTS = "budget limits", "budget accounts"
 # The log of all charges; each user has one too.
 LOG = "budget"
-# At which delta a loss is told where no limit says one.
+# The delta of a reported loss if no limit defines one.
 DELTA = 1e-6
-# How many entries are told at a time.
-MAX_TOLD = 1000
+# Maximum number of entries in one response.
+MAX_ENTRIES = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limit:
-    """What may be learnt at most.
+    """An upper bound of the privacy loss.
 
     Attributes:
         epsilon: the privacy loss.
-        delta: the probability with which it may be more; 0 allows only mechanisms that never exceed it.
-        data: the data set it is about; None: all data together.
-        user: whom it is about: a user, "*" for each user by itself, or None for all users together.
+        delta: the probability with which it may be exceeded; 0 allows only mechanisms that never exceed it.
+        data: the data set; None for all data together.
+        user: a user, "*" for each user separately, or None for all users together.
     """
 
     epsilon: float
@@ -50,20 +50,20 @@ class Limit:
 
     @property
     def key(self) -> str:
-        """What tells it from other limits."""
+        """The key that identifies the limit."""
         return _key(self.data, self.user)
 
     def account(self, user: str) -> str:
-        """Return the key of the account that it bounds, for a user."""
+        """Return the key of the account that the limit bounds, for a user."""
         return _key(self.data, None if self.user is None else user)
 
     def allows(self, account: LossAccount) -> bool:
-        """Say whether an account is within it."""
+        """Return whether an account is within the limit."""
         return account.epsilon(self.delta) <= self.epsilon * (1 + ROUNDING)
 
 
 def limit_of(epsilon: object, delta: object = 0.0, data: str | None = None, user: str | None = None) -> Limit:
-    """Return a limit whose numbers were checked; raises ValueError."""
+    """Return a validated limit; raises ValueError."""
     return Limit(number("epsilon", epsilon, closed=True), number("delta", delta, 0.5, closed=True), data, user)
 
 
@@ -80,9 +80,9 @@ class Ledger:
     """Limits, accounts and entries.
 
     Args:
-        books: where they are written; by default in memory.
-        shown: how the name of a data set is written for people.
-        clock: gives seconds since 1970.
+        books: the storage; in memory by default.
+        shown: formats the name of a data set for error texts.
+        clock: returns seconds since 1970.
 
     Example:
         >>> ledger = Ledger()
@@ -105,23 +105,23 @@ class Ledger:
     # --- limits -----------------------------------------------------------------------------------------------
 
     def set_limit(self, epsilon: float, delta: float = 0.0, data: str | None = None, user: str | None = None) -> None:
-        """Say how much may be learnt, in place of what was said before; what was spent stays spent.
+        """Set a limit, replacing the previous one; past charges still count.
 
         Args:
-            epsilon: the privacy loss; 0 stops everything.
-            delta: the probability with which it may be more.
-            data: the data set; None: all data together. Only data sets that a limit names are open at all.
-            user: a user, "*" for each user by itself, None for all together.
+            epsilon: the privacy loss; 0 allows nothing.
+            delta: the probability with which it may be exceeded.
+            data: the data set; None for all data together. Data sets without a limit are closed.
+            user: a user, "*" for each user separately, None for all together.
         """
         self.put(limit_of(epsilon, delta, data, user))
 
     def put(self, limit: Limit) -> None:
-        """Let a limit hold from now on."""
+        """Store a limit."""
         with self._books.together() as page:
             page.put(_LIMITS, limit.key, dataclasses.asdict(limit))
 
     def remove_limit(self, data: str | None = None, user: str | None = None) -> bool:
-        """Take a limit away, and say whether there was one. A data set that no limit names is closed."""
+        """Remove a limit, and return whether there was one. A data set without a limit is closed."""
         with self._books.together() as page:
             found = page.get(_LIMITS, _key(data, user)) is not None
             page.put(_LIMITS, _key(data, user), None)
@@ -136,20 +136,20 @@ class Ledger:
     # --- charging ---------------------------------------------------------------------------------------------
 
     def charge(self, user: str, data: Iterable[str], event: Row, what: str = "") -> Row:
-        """Pay for one release, or raise and change nothing. It is written for good when this returns.
+        """Charge one release, or raise and change nothing. The charge is durable when this returns.
 
         Args:
-            user: who gets the result.
+            user: the user who gets the result.
             data: the data sets that it is computed from.
-            event: what the mechanism does (see `syft.dp.accounting.privacy_loss`).
-            what: a word for the entry.
+            event: the mechanism (see `syft.dp.accounting.privacy_loss`).
+            what: a label for the entry.
 
         Raises:
-            BudgetExceededError: a limit would be passed, or a data set has none for this user.
+            BudgetExceededError: a limit would be exceeded, or a data set has none for this user.
         """
         names = sorted(set(data))
         if not names or not all(type(name) is str for name in (*names, user)):
-            raise ValueError("A charge is for one user, and for at least one data set.")
+            raise ValueError("A charge needs one user and at least one data set.")
         made, times = event_of(event)
         entry = {"at": self._clock(), "user": user, "data": names, "what": what, "event": dict(event)}
         with self._books.together() as page:
@@ -168,13 +168,13 @@ class Ledger:
         return entry
 
     def _open(self, page: LedgerTransaction, name: str, user: str) -> list[Limit]:
-        """Return the limits that name a data set; raise if there is none for a user."""
+        """Return the limits of a data set; raises if there is none for a user."""
         found = list(_found(page, name, user))
         if not found:
             data = self._shown(name)
             raise BudgetExceededError(
-                f"The owner has set no privacy budget for the data set {data!r} and user {user!r}, so nothing computed "
-                f"from it leaves, with noise or without. Ask the owner for one: "
+                f"The owner has set no privacy budget for the data set {data!r} and user {user!r}, so no result "
+                "from it is released, with noise or without. Ask the owner to set one: "
                 f"python -m syft node budget set --data {shlex.quote(data)} --user {shlex.quote(user)} --epsilon 1"
             )
         return found
@@ -187,21 +187,21 @@ class Ledger:
         whose = "for everybody together" if limit.user is None else f"for user {user!r}"
         hint = "A limit with delta 0 has no room for Gaussian noise. " if limit.delta == 0 and math.isinf(then) else ""
         raise BudgetExceededError(
-            f"This would pass the privacy budget of {about} {whose}: epsilon {limit.epsilon:g} with delta "
-            f"{limit.delta:g} ({Neighbours.REPLACE_ROW}), of which {left:.4g} is left, and this takes {takes:.4g}. "
-            f"{hint}Nothing was charged, and "
-            "nothing leaves. Ask with a smaller epsilon (more noise), or ask the owner for more: "
+            f"This would exceed the privacy budget of {about} {whose}: epsilon {limit.epsilon:g} with delta "
+            f"{limit.delta:g} ({Neighbours.REPLACE_ROW}). {left:.4g} is left, and this needs {takes:.4g}. "
+            f"{hint}Nothing was charged or "
+            "released. Use a smaller epsilon (more noise), or ask the owner for a larger budget: "
             "python -m syft node budget set --help"
         )
 
     # --- reading ----------------------------------------------------------------------------------------------
 
     def standing(self, user: str | None = None) -> list[Row]:
-        """Return each limit with what is spent and left of it.
+        """Return each limit with its spent and remaining epsilon.
 
         Args:
-            user: only those that bound this user, with what this user spent itself; None: all. Of limits for each user,
-                the spending of the one who spent most is told then.
+            user: only the limits of this user, with the user's own spending; None for all. For limits of each user,
+                the largest spending of a user is then returned.
         """
         with self._books.together() as page:
             rows = page.list(_LIMITS)
@@ -215,7 +215,7 @@ class Ledger:
         return [self._stand(limit, _worst(limit, accounts, named)) for limit in limits]
 
     def _stand_for(self, page: LedgerTransaction, limit: Limit, user: str) -> Row:
-        """Return a limit as one user is told of it: what others were charged is not their business."""
+        """Return a limit as reported to one user, without the charges of others."""
         row = self._stand(limit, LossAccount.from_dict(page.get(_ACCOUNTS, limit.account(user))))
         own = LossAccount.from_dict(page.get(_ACCOUNTS, _key(limit.data, user)))
         return {**row, "spent": own.epsilon(limit.delta), "releases": own.releases}
@@ -228,25 +228,25 @@ class Ledger:
         }  # fmt: skip
 
     def spent(self, data: str | None = None, user: str | None = None, delta: float = DELTA) -> float:
-        """Return the privacy loss so far, of a data set, a user, both or in all, at a delta."""
+        """Return the privacy loss so far, of a data set, a user, both or in total, at a delta."""
         with self._books.together() as page:
             return LossAccount.from_dict(page.get(_ACCOUNTS, _key(data, user))).epsilon(delta)
 
-    def entries(self, user: str | None = None, after: int = 0, limit: int = MAX_TOLD) -> list[Row]:
-        """Return what was charged, the oldest first: of one user, or all.
+    def entries(self, user: str | None = None, after: int = 0, limit: int = MAX_ENTRIES) -> list[Row]:
+        """Return the charges, oldest first: of one user, or all.
 
         Args:
-            user: only the entries of this user, which have numbers of their own.
-            after: leave out the entries up to this number.
-            limit: at most so many.
+            user: only the entries of this user, which have their own numbers.
+            after: skip the entries up to this number.
+            limit: maximum number of entries.
         """
         with self._books.together() as page:
-            found = page.entries(LOG if user is None else _log_of(user), after, min(limit, MAX_TOLD))
+            found = page.entries(LOG if user is None else _log_of(user), after, min(limit, MAX_ENTRIES))
         return [{**line.value, "number": line.number} for line in found]
 
 
 def _found(page: LedgerTransaction, name: str | None, user: str) -> Iterator[Limit]:
-    """Yield the limits that bound a user, with a data set or with all: together, and its own or else that of each."""
+    """Yield the limits of a user, for a data set or all data: the joint one, and the user's own or that of each."""
     together = page.get(_LIMITS, _key(name, None))
     own = page.get(_LIMITS, _key(name, user)) or page.get(_LIMITS, _key(name, EACH))
     for row in (together, own):
@@ -260,7 +260,7 @@ def _worst(limit: Limit, accounts: dict[str, Any], named: set[tuple[str | None, 
     Args:
         limit: the limit.
         accounts: all accounts.
-        named: the data and users for which there are limits: those of one user stand in place of those for each.
+        named: (data, user) pairs with limits: a limit of one user replaces that of each user.
     """
     if limit.user != EACH:
         return LossAccount.from_dict(accounts.get(limit.key))

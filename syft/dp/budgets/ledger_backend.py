@@ -1,4 +1,4 @@
-"""LedgerBackend: where a ledger is written. In memory here; the store of a node keeps them for good."""
+"""LedgerBackend: the storage of a ledger. In memory here; a node stores it on disk."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ class LedgerLine(Protocol):
 
     @property
     def number(self) -> int:
-        """Its number, from 1 on."""
+        """Its number, starting at 1."""
         ...
 
     @property
     def at(self) -> float:
-        """When it was written, in seconds since 1970."""
+        """Its time, in seconds since 1970."""
         ...
 
     @property
     def value(self) -> Any:
-        """What was written."""
+        """Its value."""
         ...
 
 
 class LedgerTransaction(Protocol):
-    """What is read and written at once or not at all: values by area and key, and logs that only grow."""
+    """An atomic transaction: values by area and key, and append-only logs."""
 
     def get(self, area: str, key: str) -> Any:
         """Return a value; None if there is none."""
@@ -50,15 +50,15 @@ class LedgerTransaction(Protocol):
         ...
 
     def entries(self, area: str, after: int = 0, limit: int | None = None) -> Sequence[LedgerLine]:
-        """Return the entries of a log after a number, at most so many."""
+        """Return at most `limit` entries of a log after a number."""
         ...
 
 
 class LedgerBackend(Protocol):
-    """Where a ledger is written."""
+    """Stores a ledger."""
 
     def together(self) -> AbstractContextManager[LedgerTransaction]:
-        """Give a page to one writer at a time; it counts, and is safe from a power cut, when the block has ended."""
+        """Open a transaction, one at a time; it is durable when the block has ended."""
         ...
 
 
@@ -71,7 +71,7 @@ class Written(NamedTuple):
 
 
 class MemoryLedgerBackend:
-    """Books that go with the process."""
+    """A ledger in the memory of the process."""
 
     def __init__(self) -> None:
         self._values: dict[str, dict[str, Any]] = {}
@@ -80,7 +80,7 @@ class MemoryLedgerBackend:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[LedgerTransaction]:
-        """Give a page to one writer at a time; what is written on it counts if the block ends without an error."""
+        """Open a transaction, one at a time; it is committed if the block ends without an error."""
         with self._lock:
             page = _MemoryTransaction(self._values, self._logs)
             yield page
@@ -88,7 +88,7 @@ class MemoryLedgerBackend:
 
 
 class _MemoryTransaction:
-    """Reads what counts, and keeps what is written until the end."""
+    """Reads committed values, and buffers writes until the commit."""
 
     def __init__(self, values: dict[str, dict[str, Any]], logs: dict[str, list[Written]]) -> None:
         self._values = values
@@ -119,12 +119,12 @@ class _MemoryTransaction:
         return number
 
     def entries(self, area: str, after: int = 0, limit: int | None = None) -> Sequence[LedgerLine]:
-        """Return the entries of a log after a number, at most so many."""
+        """Return at most `limit` entries of a log after a number."""
         found = [*self._logs.get(area, ()), *self._added.get(area, ())][after:]
         return copy.deepcopy(found if limit is None else found[:limit])
 
     def turn(self) -> None:
-        """Let what was written count."""
+        """Commit the writes."""
         for (area, key), value in self._put.items():
             if value is None:
                 self._values.setdefault(area, {}).pop(key, None)

@@ -1,4 +1,4 @@
-"""Mechanisms: how a value leaves with a stated privacy. One class a file; all noise is exact and cryptographic."""
+"""Mechanisms: release of values with a stated privacy loss, one class per file. Noise is exact and cryptographic."""
 
 from syft.dp.mechanisms.exponential import Exponential
 from syft.dp.mechanisms.gaussian import Gaussian

@@ -1,8 +1,8 @@
-"""Coins: random decisions with exactly the probability that is stated, many at a time.
+"""Bernoulli variables with exactly the stated probability, vectorized.
 
-A coin that shows heads with probability exp(-x) is tossed by comparing 64 random bits with exp(-x) in floating point.
-Only where the rounding of that could matter, about once in ten billion, more bits are drawn and the comparison is made
-in as many decimal digits as it takes.
+A variable that is true with probability exp(-x) is drawn by comparing 64 random bits with exp(-x) in floating point.
+Only if rounding could matter, about once in ten billion draws, more bits are drawn, and the comparison uses as many
+decimal digits as it needs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["bernoulli_exp", "uniform_below", "whole_exponentials"]
 
 Words: TypeAlias = NDArray[np.int64]
 
-# How far apart 64 random bits and a probability must be for floating point to decide between them: relative (its own
+# The distance of 64 random bits and a probability above which floating point can compare them: relative (its own
 # error is below 1e-13), and in units of the last bit.
 _CLOSE = 1e-10
 _CLOSE_BITS = 4.0 / 2**64
@@ -36,12 +36,12 @@ class _Bits:
         self._generator = generator
 
     def is_below_exp(self, x: Fraction) -> bool:
-        """Say if this number is below exp(-x)."""
+        """Return whether this number is below exp(-x)."""
         digits = 40
         if x == 0:
             return True
-        while self._bits == 0 or x < self._count:  # else exp(-x) < 2^-count, and this number is above that
-            if x >= self._count:  # all bits are zero so far: look at more before computing a tiny threshold
+        while self._bits == 0 or x < self._count:  # else exp(-x) < 2^-count, which is below this number
+            if x >= self._count:  # all bits are zero so far: draw more before computing a tiny threshold
                 self._extend()
                 continue
             with decimal.localcontext(decimal.Context(prec=digits, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)) as c:
@@ -64,12 +64,12 @@ class _Bits:
 def bernoulli_exp(
     x: NDArray[np.float64], exactly: Callable[[int], Fraction], generator: Generator
 ) -> NDArray[np.bool_]:
-    """Toss one coin for each element of `x`, that is heads with probability exp(-x), exactly.
+    """Draw one variable for each element of `x`, true with probability exp(-x), exactly.
 
     Args:
-        x: numbers from 0 on, each within a relative 1e-12 (or an absolute 1e-12) of the exact one.
+        x: non-negative numbers, each within a relative 1e-12 (or an absolute 1e-12) of the exact one.
         exactly: returns the exact number for an index.
-        generator: where bits come from.
+        generator: the source of bits.
     """
     words = _words(generator, len(x))
     uniform = (words.view(np.uint64) + 0.5) * 2.0**-64
@@ -82,7 +82,7 @@ def bernoulli_exp(
 
 
 def uniform_below(limit: int, count: int, generator: Generator) -> tuple[Words, NDArray[np.bool_]]:
-    """Draw whole numbers, uniform from 0 to below `limit` (at most 2^55), and with each a fair coin."""
+    """Draw integers, uniform from 0 to below `limit` (at most 2^55), and a fair random sign for each."""
     mask = (1 << (limit - 1).bit_length()) - 1
     words = _words(generator, count)
     values, coins = words & mask, words < 0
@@ -100,7 +100,7 @@ def _words(generator: Generator, count: int) -> Words:
 
 
 def whole_exponentials(count: int, generator: Generator) -> Words:
-    """Draw k with probability (1 - 1/e) e^-k, exactly: the whole part of an exponential variable."""
+    """Draw k with probability (1 - 1/e) e^-k, exactly: the integer part of an exponential variable."""
     words = _words(generator, count)
     unsigned = words.view(np.uint64)
     drawn = -np.log((unsigned + 0.5) * 2.0**-64)

@@ -1,4 +1,4 @@
-"""Exponential: chooses a good candidate, with pure differential privacy."""
+"""Exponential: selects a candidate with a high score, with pure differential privacy."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _FIRST, _MOST = 64, 1 << 17  # candidates tried at a time
 
 
 class Exponential(Mechanism):
-    """Chooses candidate i with probability proportional to exp(epsilon * score_i / (2 sensitivity)), exactly.
+    """Selects candidate i with probability proportional to exp(epsilon * score_i / (2 sensitivity)), exactly.
 
     Args:
-        epsilon: the cost of one choice.
-        sensitivity: how far one record can move any one of the scores.
-        monotonic: whether two neighbouring data sets have scores of which none is lower, or none is higher. Counts are
-            monotonic when a record is added or removed, and not when it is replaced. If so, the factor
-            2 is not needed, and the choice is better at the same cost.
+        epsilon: the privacy loss of one selection.
+        sensitivity: the largest change of any score by one record.
+        monotonic: whether for two neighbouring data sets no score is lower, or none is higher. Counts are monotonic
+            when a record is added or removed, and not when it is replaced. If so, the factor 2 is not needed, and the
+            selection is better at the same loss.
     """
 
     def __init__(self, epsilon: float, sensitivity: float = 1.0, monotonic: bool = False) -> None:
@@ -34,7 +34,7 @@ class Exponential(Mechanism):
 
     @property
     def event(self) -> Event:
-        """The cost of one release."""
+        """The privacy loss of one release."""
         return Pure(float(self._epsilon))
 
     def probabilities(self, scores: object) -> torch.Tensor:
@@ -42,7 +42,7 @@ class Exponential(Mechanism):
         return torch.softmax(-gaps_of(scores).double() * float(self._rate), dim=0)
 
     def release(self, scores: object, *, generator: Generator | None = None) -> int:
-        """Return the index of the chosen candidate."""
+        """Return the index of the selected candidate."""
         source = _generator.local() if generator is None else generator
         gaps = gaps_of(scores).numpy()
         exponents = gaps.astype(float) * float(self._rate)
@@ -52,7 +52,7 @@ class Exponential(Mechanism):
             return self._rate * Fraction(gaps[index[position]].item())
 
         while True:
-            # Take any candidate, and keep it with the probability that it has beside the best one.
+            # Rejection sampling: accept a random candidate with its probability relative to the best one.
             index, _ = uniform_below(len(gaps), tries, source)
             kept = bernoulli_exp(exponents[index], exactly, source)
             if kept.any():

@@ -1,4 +1,4 @@
-"""Gaussian: approximate differential privacy with the least noise of its kind."""
+"""Gaussian: approximate differential privacy with exactly calibrated Gaussian noise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from syft.dp.accounting.events import Event, GaussianNoise, checked
 from syft.dp.mechanisms import noise
 from syft.dp.mechanisms.mechanism import Mechanism, finite, with_noise
 
-# Exact noise on a grid of 2^-40 is, up to a factor of 1 + 2^-60 or so in each probability, a Gaussian that was rounded
+# Exact noise on a grid of 2^-40 is, up to a factor of about 1 + 2^-60 in each probability, a Gaussian that is rounded
 # afterwards. This margin in epsilon and delta covers that for a billion coordinates.
 _MARGIN = 1 - 2.0**-30
 
@@ -21,20 +21,20 @@ class Gaussian(Mechanism):
     """Adds Gaussian noise: (epsilon, delta)-private, with the exact calibration of Balle and Wang (2018).
 
     Args:
-        epsilon: any size; also above 1, where the textbook formula fails.
+        epsilon: any positive number; also above 1, where the textbook formula fails.
         delta: above 0 and below 1; well below one over the number of records.
-        sensitivity: how far one record can move the value in the L2 norm (Euclidean distance).
+        sensitivity: the largest change of the value by one record, in the L2 norm (Euclidean distance).
     """
 
     def __init__(self, epsilon: float, delta: float, sensitivity: float = 1.0) -> None:
         super().__init__(finite("epsilon", epsilon), checked("delta", delta, 0, 1, closed=True), sensitivity)
         if delta in (0, 1):
-            raise ValueError(f"delta must lie between 0 and 1, not {delta!r}; for delta 0 use Laplace")
+            raise ValueError(f"delta must be between 0 and 1, got {delta!r}. For delta 0 use Laplace")
         self.noise_multiplier = calibrated(float(epsilon), float(delta))
 
     @classmethod
     def with_noise(cls, noise_multiplier: float, sensitivity: float = 1.0) -> Self:
-        """Make a mechanism of a given noise, as a multiple of the sensitivity; its cost is its event alone."""
+        """Build a mechanism with a given noise, as a multiple of the sensitivity; its loss is its event alone."""
         made = cls.__new__(cls)
         Mechanism.__init__(made, None, None, sensitivity)
         made.noise_multiplier = GaussianNoise(noise_multiplier).noise_multiplier
@@ -47,7 +47,7 @@ class Gaussian(Mechanism):
 
     @property
     def event(self) -> Event:
-        """The cost of one release, which composes better than its (epsilon, delta)."""
+        """The privacy loss of one release, which composes better than its (epsilon, delta)."""
         return GaussianNoise(self.noise_multiplier)
 
     def release(self, value: object, *, generator: Generator | None = None) -> Any:
@@ -60,9 +60,9 @@ class Gaussian(Mechanism):
 
 
 def calibrated(epsilon: float, delta: float) -> float:
-    """Return the least noise multiplier that is (epsilon, delta)-private in one release."""
+    """Return the smallest noise multiplier that is (epsilon, delta)-private in one release."""
     epsilon, delta = epsilon * _MARGIN, delta * _MARGIN
-    low, high = 0.0, 1.0  # of the inverse of the multiplier: delta grows with it
+    low, high = 0.0, 1.0  # of the inverse multiplier: delta grows with it
     while delta_of(high, epsilon) <= delta:
         low, high = high, high * 2
     while high - low > 1e-13 * high:
@@ -77,6 +77,6 @@ def delta_of(mu: float, epsilon: float) -> float:
     """Return the delta of a Gaussian release whose sensitivity is `mu` standard deviations (Balle and Wang 2018)."""
     tails = torch.tensor([mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu], dtype=torch.float64)
     near, far = (float(tail) for tail in torch.special.log_ndtr(tails))
-    # What rounding can do to the difference is added to it.
+    # Adds a bound of the rounding error.
     error = 1e-15 * (math.exp(near) * (4 - near) + math.exp(min(epsilon + far, 0.0)) * (4 - far + epsilon))
     return math.exp(near) - math.exp(min(epsilon + far, 0.0)) + error

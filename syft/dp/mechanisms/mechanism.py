@@ -1,4 +1,4 @@
-"""Mechanism: what all mechanisms have in common, and the checks of what they are given."""
+"""Mechanism: the base class of mechanisms, and the validation of their arguments."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from syft.dp.accounting.events import Event, checked
 
 
 class Mechanism:
-    """Releases values with a stated privacy. Each call of `release` costs one `event`.
+    """Releases values with a stated privacy loss. Each call of `release` costs one `event`.
 
-    The sensitivity is a promise of the caller: how much the value can change when one record is replaced by another.
-    Clip the records so that it holds; a mechanism cannot see whether it does.
+    The caller guarantees the sensitivity: the largest change of the value when one record is replaced by another.
+    Clip the records so that it holds; a mechanism cannot check it.
     """
 
     epsilon: float | None
@@ -31,12 +31,12 @@ class Mechanism:
 
     @property
     def event(self) -> Event:
-        """The cost of one release, for an `Accountant` or a ledger."""
-        raise NotImplementedError(f"{type(self).__name__}: a mechanism must say what a release costs")
+        """The privacy loss of one release, for an `Accountant` or a ledger."""
+        raise NotImplementedError(f"{type(self).__name__}: a mechanism must implement event")
 
     def release(self, value: object, *, generator: Generator | None = None) -> Any:
-        """Return the private answer. Costs one `event`."""
-        raise NotImplementedError(f"{type(self).__name__}: a mechanism must say how it releases a value")
+        """Return the private result. Costs one `event`."""
+        raise NotImplementedError(f"{type(self).__name__}: a mechanism must implement release")
 
     def __repr__(self) -> str:
         parts = [("epsilon", self.epsilon), ("delta", self.delta), ("sensitivity", self.sensitivity)]
@@ -44,15 +44,15 @@ class Mechanism:
 
 
 def finite(name: str, value: object) -> float:
-    """Return a number above zero, or raise ValueError."""
+    """Return a finite positive number, or raise ValueError."""
     found = checked(name, value, 0, math.inf)
     if math.isinf(found):
-        raise ValueError(f"{name} must be finite, not {found!r}")
+        raise ValueError(f"{name} must be finite, got {found!r}")
     return found
 
 
 def with_noise(value: object, add: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """Add noise to a number, which gives a float, or to a tensor or what makes one, which gives a tensor."""
+    """Add noise to a number (returns a float) or to a tensor or array (returns a tensor)."""
     if isinstance(value, torch.Tensor):
         return add(value)
     if isinstance(value, (bool, int, float)):
@@ -61,22 +61,22 @@ def with_noise(value: object, add: Callable[[torch.Tensor], torch.Tensor]) -> An
     try:
         tensor = torch.as_tensor(np.asarray(value))  # through numpy: torch would round a list to float32
     except (TypeError, ValueError, RuntimeError):
-        raise ValueError(f"a mechanism releases numbers and tensors, not {type(value).__name__}") from None
+        raise ValueError(f"release() needs numbers or tensors, got {type(value).__name__}") from None
     return add(tensor)
 
 
 def gaps_of(scores: object) -> torch.Tensor:
-    """Return how far each score lies below the best one, for the mechanisms that choose: 1-D, at least one."""
+    """Return the distance of each score to the best one: 1-D, at least one."""
     try:
         tensor = scores if isinstance(scores, torch.Tensor) else torch.as_tensor(np.asarray(scores))
     except (TypeError, ValueError, RuntimeError):
-        raise ValueError(f"scores are a list or a 1-D tensor of numbers, not {type(scores).__name__}") from None
+        raise ValueError(f"scores must be a list or a 1-D tensor of numbers, got {type(scores).__name__}") from None
     if tensor.dim() != 1 or not len(tensor) or tensor.is_complex():
-        raise ValueError(f"scores are one number for each candidate, in one dimension, not {tuple(tensor.shape)}")
+        raise ValueError(f"scores must be one number for each candidate, in one dimension, got {tuple(tensor.shape)}")
     if not bool(torch.isfinite(tensor).all()):
-        raise ValueError("scores are finite: replace nan and infinite ones, and leave out what must not be chosen")
+        raise ValueError("scores must be finite. Replace nan and infinite scores, and omit invalid candidates")
     tensor = tensor.detach().cpu().to(torch.float64 if tensor.is_floating_point() else torch.int64)
     best, least = tensor.max(), tensor.min()
     if best.item() - least.item() >= (math.inf if tensor.is_floating_point() else 2**63):
-        raise ValueError("the scores lie too far apart to be compared")
+        raise ValueError("the scores are too far apart to be compared")
     return best - tensor

@@ -1,14 +1,14 @@
-"""Noise that hides: exact discrete Laplace and Gaussian samples from the cryptographic generator.
+"""Exact discrete Laplace and Gaussian noise from the cryptographic generator.
 
-Noise drawn as floating-point numbers has gaps, through which the hidden value can be read (Mironov 2012). Here noise
-is a whole number, drawn from exactly the stated distribution (Canonne, Kamath and Steinke 2020), times a power of two,
-the granularity: scale * 2^-40 or a little less. A value is rounded to a multiple of it before noise is added, so the
-sum is exact, and what floating point makes of the sum afterwards depends on the sum alone. Rounding can move two
-neighbouring values apart by one granularity in each coordinate: `rounding_l1` and `rounding_l2` say by how much the
-sensitivity grows, and the mechanisms add it. For a million coordinates that is two millionths of the scale at most in
-the L1 norm, and two billionths in the L2 norm.
+Noise drawn as floating-point numbers has gaps that reveal the hidden value (Mironov 2012). Here noise is an integer
+drawn from exactly the stated distribution (Canonne, Kamath and Steinke 2020), times a power of two, the granularity:
+scale * 2^-40 or slightly less. A value is rounded to a multiple of it before noise is added, so the sum is exact, and
+any later rounding in floating point depends on the sum alone. Rounding can move two neighbouring values apart by one
+granularity in each coordinate: `rounding_l1` and `rounding_l2` return the increase of the sensitivity, and the
+mechanisms add it. For a million coordinates it is at most two millionths of the scale in the L1 norm, and two
+billionths in the L2 norm.
 
-How long a draw takes varies with what is drawn, as with all rejection samplers. Do not let strangers time single draws.
+The duration of a draw depends on its result, as with all rejection samplers. Do not let strangers time single draws.
 """
 
 from __future__ import annotations
@@ -46,31 +46,31 @@ RESOLUTION = 40  # granularity is the scale's power of two, times 2^-40
 _LEAST_SCALE = Fraction(1, 2**500)
 _MOST_SCALE = 2**45
 _MOST_NUMERATOR = 2**55
-_PIECE = 1 << 17  # samples made at a time: their arrays stay in the processor's cache
+_PIECE = 1 << 17  # samples at a time: their arrays fit into the processor's cache
 
 
 # Discrete distributions ------------------------------------------------------------------------------------
 
 
 def discrete_laplace(shape: Shape, scale: Scale, *, generator: Generator | None = None) -> torch.Tensor:
-    """Draw whole numbers k with probability proportional to exp(-|k| / scale), exactly.
+    """Draw integers k with probability proportional to exp(-|k| / scale), exactly.
 
     Args:
-        shape: of the int64 tensor.
-        scale: taken as the exact number it is; at most 2^45. Zero gives zeros.
-        generator: the operating system's key by default; one with a key of yours repeats itself.
+        shape: the shape of the int64 tensor.
+        scale: used as an exact number; at most 2^45. Zero returns zeros.
+        generator: keyed by the operating system by default; one with a fixed key repeats itself.
     """
     exact = _checked(scale)
     return _filled(shape, exact, lambda count, source: _laplace_piece(exact, count, source), generator)
 
 
 def discrete_gaussian(shape: Shape, sigma: Scale, *, generator: Generator | None = None) -> torch.Tensor:
-    """Draw whole numbers k with probability proportional to exp(-k^2 / (2 sigma^2)), exactly.
+    """Draw integers k with probability proportional to exp(-k^2 / (2 sigma^2)), exactly.
 
     Args:
-        shape: of the int64 tensor.
-        sigma: taken as the exact number it is; at most 2^45. Zero gives zeros.
-        generator: the operating system's key by default; one with a key of yours repeats itself.
+        shape: the shape of the int64 tensor.
+        sigma: used as an exact number; at most 2^45. Zero returns zeros.
+        generator: keyed by the operating system by default; one with a fixed key repeats itself.
     """
     exact = _checked(sigma)
     return _filled(shape, exact, lambda count, source: _gaussian_piece(exact, count, source), generator)
@@ -79,10 +79,10 @@ def discrete_gaussian(shape: Shape, sigma: Scale, *, generator: Generator | None
 def _filled(
     shape: Shape, scale: Fraction, piece: Callable[[int, Generator], Words], generator: Generator | None
 ) -> torch.Tensor:
-    """Fill a tensor, piece by piece, with what a sampler that may return too few values makes."""
+    """Fill a tensor, piece by piece, from a sampler that may return too few values."""
     size = torch.Size([shape] if isinstance(shape, int) else shape)
     if any(length < 0 for length in size):
-        raise ValueError(f"a shape has no negative lengths, unlike {tuple(size)}")
+        raise ValueError(f"a shape can't have negative lengths, got {tuple(size)}")
     values = np.zeros(size.numel(), dtype=np.int64)
     source = _generator.local() if generator is None else generator
     done = 0 if scale else len(values)
@@ -95,7 +95,7 @@ def _filled(
 
 
 def _laplace_piece(scale: Fraction, count: int, generator: Generator) -> Words:
-    # The magnitude is geometric: n times a whole exponential, plus a number below n that a coin accepts.
+    # The magnitude is geometric: n times an integer exponential, plus a number below n that is accepted at random.
     numerator, denominator = scale.numerator, scale.denominator
     low, signs = uniform_below(numerator, count, generator)
     kept = bernoulli_exp(low / float(numerator), lambda index: Fraction(int(low[index]), numerator), generator)
@@ -121,20 +121,20 @@ def _gaussian_piece(sigma: Fraction, count: int, generator: Generator) -> Words:
 
 
 def _checked(scale: object) -> Fraction:
-    """Return a scale as the exact number it is."""
+    """Return a scale as an exact fraction."""
     if isinstance(scale, (torch.Tensor, np.generic)):
         scale = scale.item()
     if isinstance(scale, bool) or not isinstance(scale, (int, float, Fraction)):
-        raise ValueError(f"a scale is a number, not {type(scale).__name__}")
+        raise ValueError(f"a scale must be a number, got {type(scale).__name__}")
     if not 0 <= scale < math.inf:
-        raise ValueError(f"a scale is finite and not negative, unlike {scale!r}")
+        raise ValueError(f"a scale must be finite and non-negative, got {scale!r}")
     exact = Fraction(scale)
     if 0 < exact < _LEAST_SCALE:
-        raise ValueError(f"whole-number noise has a scale of at least 2^-500 or of 0, not {scale!r}")
+        raise ValueError(f"the scale of integer noise must be 0 or at least 2^-500, got {scale!r}")
     if exact > _MOST_SCALE:
-        raise ValueError(f"whole-number noise has a scale of at most 2^45, not {scale!r}; divide the data first")
+        raise ValueError(f"the scale of integer noise must be at most 2^45, got {scale!r}. Divide the data first")
     if exact.numerator > _MOST_NUMERATOR:
-        raise ValueError("the scale's numerator has more than 55 bits: use Fraction.limit_denominator, or a float")
+        raise ValueError("the scale's numerator has more than 55 bits. Use Fraction.limit_denominator, or a float")
     return exact
 
 
@@ -142,25 +142,25 @@ def _checked(scale: object) -> Fraction:
 
 
 def granularity(scale: float) -> float:
-    """Return the power of two of which noise of this scale is a multiple: scale * 2^-40, or down to half of that."""
+    """Return the power of two of which noise of this scale is a multiple: between scale * 2^-41 and scale * 2^-40."""
     scale = float(scale)
     if not 0 <= scale < math.inf:
-        raise ValueError(f"a scale is finite and not negative, unlike {scale!r}")
+        raise ValueError(f"a scale must be finite and non-negative, got {scale!r}")
     return math.ldexp(1.0, max(math.frexp(scale)[1] - 1 - RESOLUTION, -1022)) if scale else 0.0
 
 
 def rounding_l1(scale: float, count: int) -> float:
-    """Return by how much rounding can raise the L1 distance of two values with `count` coordinates.
+    """Return the largest increase by rounding of the L1 distance of two values with `count` coordinates.
 
-    It holds for noise of up to twice this scale, so also for a scale that has grown by it.
+    It holds for noise of up to twice this scale, so also for a scale that is increased by it.
     """
     return 2 * granularity(scale) * count
 
 
 def rounding_l2(scale: float, count: int) -> float:
-    """Return by how much rounding can raise the L2 distance of two values with `count` coordinates.
+    """Return the largest increase by rounding of the L2 distance of two values with `count` coordinates.
 
-    It holds for noise of up to twice this scale, so also for a scale that has grown by it.
+    It holds for noise of up to twice this scale, so also for a scale that is increased by it.
     """
     return 2 * granularity(scale) * math.sqrt(count)
 
@@ -188,7 +188,7 @@ def add_laplace(tensor: torch.Tensor, scale: float, *, generator: Generator | No
 
     Args:
         tensor: finite numbers.
-        scale: of the noise; the L1 sensitivity, with `rounding_l1` added, over epsilon.
+        scale: the scale of the noise: the L1 sensitivity, with `rounding_l1` added, over epsilon.
         generator: see `discrete_laplace`.
     """
     step, units = _in_steps(scale)
@@ -208,29 +208,28 @@ def add_gaussian(tensor: torch.Tensor, sigma: float, *, generator: Generator | N
 
 
 def add_steps(tensor: torch.Tensor, drawn: torch.Tensor, step: float) -> torch.Tensor:
-    """Return the values, rounded to multiples of a power of two, plus whole numbers times that power."""
+    """Return the values, rounded to multiples of a power of two, plus integers times that power."""
     if tensor.is_complex() or not bool(torch.isfinite(tensor).all()):
-        raise ValueError("noise hides finite real numbers only: clip or replace nan and infinite values first")
+        raise ValueError("noise needs finite real numbers. Clip or replace nan and infinite values first")
     dtype = tensor.dtype if tensor.is_floating_point() else torch.float64
     if not step:
         return tensor.detach().to(dtype, copy=True)
     units = (tensor.detach().to("cpu", torch.float64) / step).round_()
     if not bool(torch.isfinite(units).all()):
-        raise ValueError(f"the values are too large for noise in steps of {step!r}: clip them, or use more noise")
-    # Both are whole numbers: the sum is the exact one, rounded to float64. Scaling by a power of two loses nothing.
+        raise ValueError(f"the values are too large for noise in steps of {step!r}. Clip them, or use more noise")
+    # Both are integers: the sum is exact, rounded to float64. Scaling by a power of two is exact.
     return (units.add_(drawn) * step).to(tensor.device, dtype)
 
 
-# The quick one ---------------------------------------------------------------------------------------------
+# Fast approximate noise ------------------------------------------------------------------------------------
 
 
 def gaussian_like(tensor: torch.Tensor, std: float, *, generator: Generator | None = None) -> torch.Tensor:
-    """Draw Gaussian noise of a tensor's shape, dtype and device, quickly: for training, millions of numbers a step.
+    """Draw Gaussian noise of a tensor's shape, dtype and device, fast enough for each step of training.
 
-    Each number is the sum of two normal numbers over the root of two, each made by Box and Muller's method from 106
-    random bits of its own. So many inputs lead to a result that the gaps of floating point cannot be searched (Holohan
-    and Braghin 2021). That is weaker than the exact noise of `add_gaussian`: take that for what is released once, and
-    this for each step of training.
+    Each number is the sum of two normal numbers over the root of two, each from 106 random bits by the Box-Muller
+    method. So many inputs map to a result that the gaps of floating point can't be searched (Holohan and Braghin 2021).
+    This is weaker than the exact noise of `add_gaussian`: use that for single releases, and this for training steps.
 
     Args:
         tensor: a tensor of floating-point numbers; only its shape, dtype and device matter.
@@ -238,9 +237,9 @@ def gaussian_like(tensor: torch.Tensor, std: float, *, generator: Generator | No
         generator: see `discrete_laplace`.
     """
     if not tensor.is_floating_point():
-        raise ValueError(f"Gaussian noise is made like floating-point tensors, not like {tensor.dtype}")
+        raise ValueError(f"gaussian_like() needs a floating-point tensor, got {tensor.dtype}")
     if not 0 <= float(std) < math.inf:
-        raise ValueError(f"a standard deviation is finite and not negative, unlike {std!r}")
+        raise ValueError(f"a standard deviation must be finite and non-negative, got {std!r}")
     drawn = torch.empty(tensor.numel(), dtype=torch.float64)
     source = _generator.local() if generator is None else generator
     for start in range(0, len(drawn), _PIECE // 4):

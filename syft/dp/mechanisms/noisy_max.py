@@ -1,4 +1,4 @@
-"""ReportNoisyMax: says which candidate has the most, with pure differential privacy."""
+"""ReportNoisyMax: selects the candidate with the highest noisy score, with pure differential privacy."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from syft.dp.mechanisms import noise
 from syft.dp.mechanisms.exact_bernoulli import bernoulli_exp, uniform_below
 from syft.dp.mechanisms.mechanism import Mechanism, finite, gaps_of
 
-# A score so many steps of the grid below the best one is as good as one further down.
+# Scores further below the best one than this number of grid steps are treated as equally bad.
 _FARTHEST = 2**52
 
 
 class ReportNoisyMax(Mechanism):
-    """Adds noise to each score and says which is the largest, and nothing else: epsilon-private, exactly.
+    """Adds noise to each score and returns only the index of the largest: epsilon-private, exactly.
 
     Args:
-        epsilon: the cost of one release.
-        sensitivity: how far one record can move any one of the scores.
-        monotonic: whether two neighbouring data sets have scores of which none is lower, or none is higher. Counts are
-            monotonic when a record is added or removed, and not when it is replaced. If so, half the
-            noise is enough.
-        noise: "exponential", the better choice, made by its equal, permute-and-flip (McKenna and Sheldon 2020), without
+        epsilon: the privacy loss of one release.
+        sensitivity: the largest change of any score by one record.
+        monotonic: whether for two neighbouring data sets no score is lower, or none is higher. Counts are monotonic
+            when a record is added or removed, and not when it is replaced. If so, half the noise
+            is enough.
+        noise: "exponential", the better choice, by the equivalent permute-and-flip (McKenna and Sheldon 2020), without
             rounding; or "laplace", the older one.
     """
 
@@ -40,13 +40,13 @@ class ReportNoisyMax(Mechanism):
         super().__init__(epsilon, None, sensitivity)
         self._epsilon = Fraction(finite("epsilon", epsilon))
         if noise not in _CHOICES:
-            raise ValueError(f"noise is {' or '.join(map(repr, _CHOICES))}, not {noise!r}")
+            raise ValueError(f"noise must be {' or '.join(map(repr, _CHOICES))}, got {noise!r}")
         self.monotonic, self.noise = bool(monotonic), noise
         self._rate = self._epsilon / (1 if monotonic else 2)  # over the sensitivity
 
     @property
     def event(self) -> Event:
-        """The cost of one release."""
+        """The privacy loss of one release."""
         return Pure(float(self._epsilon))
 
     def release(self, scores: object, *, generator: Generator | None = None) -> int:
@@ -60,7 +60,7 @@ def _permute_and_flip(gaps: torch.Tensor, rate: Fraction, sensitivity: Fraction,
     below = gaps.numpy()[order]
     rate = rate / sensitivity
     heads = bernoulli_exp(below.astype(float) * float(rate), lambda k: rate * Fraction(below[k].item()), generator)
-    return int(order[heads.argmax()])  # the best candidate's coin always shows heads
+    return int(order[heads.argmax()])  # the best candidate is always accepted
 
 
 def _permutation(count: int, generator: Generator) -> np.ndarray[Any, np.dtype[np.int64]]:

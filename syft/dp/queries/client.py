@@ -1,7 +1,7 @@
-"""Questions about data that one may not see: the answers come with noise, and are paid for from its owner's budget.
+"""Queries about data that the user may not see: results have noise, and are charged to the owner's budget.
 
-The data is a tensor at a worker, as its owner published it, with one row for each person. What is derived from it can't
-be asked about: nobody knows any more whose its rows are. About a tensor that is here the answer is made here, without
+The data is a tensor at a worker, as published by its owner, with one row for each person. Derived data can't be
+queried, because its rows can't be assigned to persons. Queries about a local tensor run here, without
 a budget.
 """
 
@@ -28,11 +28,11 @@ _PARTS = ("data", "targets")
 
 
 class DatasetPart(NamedTuple):
-    """A part of a data set of a worker.
+    """A part of a data set at a worker.
 
     Attributes:
         worker: the worker.
-        key: the key of the data set there.
+        key: the key of the data set at the worker.
         part: "data" or "targets".
     """
 
@@ -42,26 +42,26 @@ class DatasetPart(NamedTuple):
 
 
 def dataset(worker: BaseWorker, key: str, part: str = "data") -> DatasetPart:
-    """Name the samples or the targets of a data set of a worker, to ask about them.
+    """Name the samples or the targets of a data set at a worker, for queries.
 
     Args:
         worker: the worker.
-        key: the key of the data set there (`worker.add_dataset(dataset, key)`).
+        key: the key of the data set at the worker (`worker.add_dataset(dataset, key)`).
         part: "data" for the samples, or "targets".
     """
     if part not in _PARTS:
         raise PrivacyError(
-            f"A data set has the parts 'data' (its samples) and 'targets', and not {part!r:.40}: "
+            f"The part of a data set must be 'data' (its samples) or 'targets', got {part!r:.40}: "
             f"sy.dp.dataset(worker, {key!r:.60}, 'targets')."
         )
     return DatasetPart(worker, key, part)
 
 
 def budget(worker: BaseWorker) -> BudgetClient:
-    """Return the privacy budgets of a worker: called, they say what is left to you; owners set them.
+    """Return the privacy budgets of a worker: calling it returns your remaining budgets; owners set them.
 
     Args:
-        worker: a worker of any kind that has an owner's policy.
+        worker: a worker of any kind with an owner's policy.
     """
     return BudgetClient(worker)
 
@@ -69,15 +69,15 @@ def budget(worker: BaseWorker) -> BudgetClient:
 def count(
     data: object, where: object = None, *, epsilon: float, mechanism: str = "laplace", delta: float | None = None
 ) -> int:
-    """Count the rows for which something holds.
+    """Count the rows that satisfy conditions.
 
     Args:
         data: a pointer to published data, or `dataset(worker, key)`.
-        where: (sign, number), such as (">=", 65); for several columns (column, sign, number); a list of these if all
-            must hold. Without it, rows in which nothing is NaN are counted; how many rows there are is no secret.
-        epsilon: the privacy loss to pay.
+        where: (sign, number), such as (">=", 65); for several columns (column, sign, number); or a list of conditions
+            that must all hold. Without it, rows without NaN are counted; the number of rows is not secret.
+        epsilon: the privacy loss.
         mechanism: "laplace" or "gaussian".
-        delta: for Gaussian noise, the probability with which the loss may be more.
+        delta: for Gaussian noise, the probability with which the loss may be larger.
     """
     return int(_ask("count", data, where=where, epsilon=epsilon, mechanism=mechanism, delta=delta))
 
@@ -93,20 +93,20 @@ def sum(
     mechanism: str = "laplace",
     delta: float | None = None,
 ) -> Any:
-    """Add up the rows.
+    """Return the sum of the rows.
 
     Args:
         data: a pointer to published data, or `dataset(worker, key)`.
-        lower: what is below counts as this, and so does NaN; one number, or one for each column.
-        upper: what is above counts as this. The closer the bounds, the less noise.
-        epsilon: the privacy loss to pay; several columns share it.
-        where: only rows for which this holds, see `count`.
+        lower: smaller values and NaN count as this; one number, or one for each column.
+        upper: larger values count as this. The closer the bounds, the less noise.
+        epsilon: the privacy loss, shared by several columns.
+        where: only rows that satisfy this, see `count`.
         column: one column instead of all.
         mechanism: "laplace", or "gaussian", which is better for many columns.
-        delta: for Gaussian noise, the probability with which the loss may be more.
+        delta: for Gaussian noise, the probability with which the loss may be larger.
 
     Returns:
-        A float; for data of several columns a tensor with one for each.
+        A float; for several columns a tensor with one number for each.
     """
     settings = {"where": where, "column": column, "epsilon": epsilon, "mechanism": mechanism, "delta": delta}
     return _ask("sum", data, lower=_plain(lower), upper=_plain(upper), **settings)
@@ -122,7 +122,7 @@ def mean(
     mechanism: str = "laplace",
     delta: float | None = None,
 ) -> Any:
-    """Return the mean of the rows; arguments as `sum`."""
+    """Return the mean of the rows; see `sum` for the arguments."""
     settings = {"column": column, "epsilon": epsilon, "mechanism": mechanism, "delta": delta}
     return _ask("mean", data, lower=_plain(lower), upper=_plain(upper), **settings)
 
@@ -139,25 +139,25 @@ def histogram(
     mechanism: str = "laplace",
     delta: float | None = None,
 ) -> torch.Tensor:
-    """Count the values in bins. What is outside counts in the first or the last bin, NaN in the first.
+    """Count the values in bins. Values outside count in the first or the last bin, NaN in the first.
 
     Args:
         data: a pointer to published data, or `dataset(worker, key)`.
-        bins: how many bins of equal width, between `lower` and `upper`.
-        lower: where the first one begins.
-        upper: where the last one ends.
-        epsilon: the privacy loss to pay.
-        edges: the edges of the bins, instead of the three before.
+        bins: number of bins of equal width, between `lower` and `upper`.
+        lower: the start of the first bin.
+        upper: the end of the last bin.
+        epsilon: the privacy loss.
+        edges: the edges of the bins, instead of `bins`, `lower` and `upper`.
         column: one column instead of all.
         mechanism: "laplace" or "gaussian".
-        delta: for Gaussian noise, the probability with which the loss may be more.
+        delta: for Gaussian noise, the probability with which the loss may be larger.
 
     Returns:
-        Whole numbers, which may be negative: one for each bin; for several columns a row of them for each.
+        Integers, which may be negative: one for each bin; for several columns a row for each.
     """
     if edges is None:
         if type(bins) is not int or bins < 1 or lower is None or upper is None:
-            raise PrivacyError("Give bins, lower and upper; or edges: histogram(ptr, edges=[0, 18, 65, 120], ...).")
+            raise PrivacyError("Pass bins, lower and upper, or edges: histogram(ptr, edges=[0, 18, 65, 120], ...).")
         edges = np.linspace(lower, upper, bins + 1).tolist()
     settings = {"column": column, "epsilon": epsilon, "mechanism": mechanism, "delta": delta}
     found: torch.Tensor = _ask("histogram", data, edges=_plain(edges), **settings)
@@ -174,15 +174,15 @@ def quantile(
     candidates: int = 1024,
     column: int | None = None,
 ) -> Any:
-    """Return a number with about a part `q` of the values below it, chosen by the exponential mechanism.
+    """Return a number with about a share `q` of the values below it, selected by the exponential mechanism.
 
     Args:
         data: a pointer to published data, or `dataset(worker, key)`.
         q: from 0 to 1.
-        lower: what is below counts as this.
-        upper: what is above counts as this.
-        epsilon: the privacy loss to pay; several columns share it.
-        candidates: from how many numbers it is chosen, evenly spaced between the bounds.
+        lower: smaller values count as this.
+        upper: larger values count as this.
+        epsilon: the privacy loss, shared by several columns.
+        candidates: number of candidates, evenly spaced between the bounds.
         column: one column instead of all.
     """
     settings = {"candidates": candidates, "column": column, "epsilon": epsilon}
@@ -192,18 +192,18 @@ def quantile(
 def median(
     data: object, lower: Numbers, upper: Numbers, *, epsilon: float, candidates: int = 1024, column: int | None = None
 ) -> Any:
-    """Return a number with about half of the values below it; arguments as `quantile`."""
+    """Return a number with about half of the values below it; see `quantile` for the arguments."""
     return quantile(data, 0.5, lower, upper, epsilon=epsilon, candidates=candidates, column=column)
 
 
 def most_common(data: object, choices: Sequence[float], *, epsilon: float, column: int | None = None) -> Any:
-    """Return the one of some numbers that occurs most often, by report-noisy-max.
+    """Return the most frequent one of some numbers, by report-noisy-max.
 
     Args:
         data: a pointer to published data, or `dataset(worker, key)`.
-        choices: the numbers to choose from; what else is in the data does not count.
-        epsilon: the privacy loss to pay, however many choices there are.
-        column: which column, if there are several.
+        choices: the numbers to choose from; other values do not count.
+        epsilon: the privacy loss, for any number of choices.
+        column: the column, if there are several.
     """
     given = _plain(choices)
     found = _ask("most_common", data, choices=given, column=column, epsilon=epsilon)
@@ -211,20 +211,20 @@ def most_common(data: object, choices: Sequence[float], *, epsilon: float, colum
 
 
 def _ask(kind: str, data: object, **settings: object) -> Any:
-    """Ask the worker that holds the data, or answer here if the data is here."""
+    """Send a query to the worker that holds the data, or run it here for local data."""
     if isinstance(data, DatasetPart):
         return _shown(_stream(data.worker).run(QUERY, (kind, ("dataset", data.key, data.part)), settings, None))
     link = data.__dict__.get("child") if isinstance(data, SyftTensor) else None
     pointer = data if isinstance(data, PointerTensor) else link
     if isinstance(pointer, PointerTensor):
         if pointer.point_to_attr is not None:
-            raise PrivacyError("Questions are about data as it was published, not about an attribute of it.")
+            raise PrivacyError("Queries need data as it was published, not an attribute of it.")
         return _shown(pointer.lease.stream.run(QUERY, (kind, ("object", pointer.ref().id)), settings, None))
     if link is not None or not isinstance(data, torch.Tensor):
-        given = "something that is encoded or shared" if link is not None else f"a {type(data).__name__}"
+        given = "an encoded or shared tensor" if link is not None else f"a {type(data).__name__}"
         raise PrivacyError(
-            f"Questions are about a pointer to published data, sy.dp.dataset(worker, key), or a tensor of this "
-            f"process, and not {given}. Numbers that are here become a tensor with torch.as_tensor(numbers)."
+            "Queries need a pointer to published data, sy.dp.dataset(worker, key), or a local tensor, "
+            f"got {given}. Convert local numbers with torch.as_tensor(numbers)."
         )
     from syft.dp.queries.estimators import QUESTIONS
     from syft.dp.queries.handler import compute
@@ -242,7 +242,7 @@ def _shown(answer: object) -> Any:
 
 
 def _plain(numbers: object) -> Any:
-    """Return numbers as a message takes them."""
+    """Return numbers as plain values for a message."""
     if isinstance(numbers, torch.Tensor | np.ndarray | np.generic):
         numbers = numbers.tolist()
     return list(numbers) if isinstance(numbers, tuple | list | range) else numbers

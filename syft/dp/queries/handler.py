@@ -1,4 +1,4 @@
-"""How a worker answers a question about data: check the question, ask the policy, compute, in this order."""
+"""The handler of a query at a worker: validate the query, check the policy, compute, in this order."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ PARTS = {"data": 0, "targets": 1}
 
 
 def answer(worker: BaseWorker, session: Session, kind: object = None, data: object = None, **settings: object) -> Any:
-    """Answer a question of a client.
+    """Handle a query of a client.
 
-    What is refused is refused by names, numbers, shapes and types; values of the data decide nothing but the answer.
+    Refusals depend on names, numbers, shapes and types; values of the data affect nothing but the result.
 
     Args:
         worker: the worker that holds the data.
-        session: who asks.
-        kind: which question, see `QUESTIONS`.
+        session: the session of the client.
+        kind: the query, see `QUESTIONS`.
         data: ("object", id), or ("dataset", key, "data" or "targets").
-        **settings: the arguments of the question.
+        **settings: the arguments of the query.
     """
     asked = QUESTIONS.get(kind) if type(kind) is str else None
     if asked is None or settings.keys() != asked.names:
-        raise PrivacyError(f"One can ask for: {', '.join(QUESTIONS)}; each has arguments of its own.")
+        raise PrivacyError(f"The query must be one of {', '.join(QUESTIONS)}, with its own arguments.")
     tensor, obj_id = _find(worker, data)
     question = asked(TableFormat.of(tensor), **settings)
     check_release(worker, session, tensor, f"dp.{kind}", obj_id=obj_id)
@@ -46,17 +46,17 @@ def answer(worker: BaseWorker, session: Session, kind: object = None, data: obje
 
 
 def compute(question: Question, tensor: torch.Tensor) -> Any:
-    """Answer a question, without saying why if that can't be done: the reason may be in the values."""
+    """Compute a query. Errors hide their reason, which may depend on the values."""
     try:
         with torch.no_grad():
             return question.answer(tensor)
     except Exception as error:
-        logger.error("A question could not be answered: %s", type(error).__name__)
-        raise PrivacyError("This question could not be answered; the worker keeps the details.") from None
+        logger.error("A query failed: %s", type(error).__name__)
+        raise PrivacyError("The query failed. The worker does not release the details.") from None
 
 
 def _find(worker: BaseWorker, data: object) -> tuple[Any, Any]:
-    """Return the tensor that a question is about, and the id of the object or the data set."""
+    """Return the tensor of a query, and the id of the object or the data set."""
     match data if type(data) is tuple else ():
         case ("object", obj_id) if is_id(obj_id):
             return worker.object_store.get(obj_id), obj_id
@@ -65,6 +65,6 @@ def _find(worker: BaseWorker, data: object) -> tuple[Any, Any]:
             as_tensors = AS_TENSORS.get(type(dataset))
             pair = None if as_tensors is None else as_tensors(dataset)
             if pair is None:
-                raise PrivacyError("Questions are about data sets that are made of tensors.")
+                raise PrivacyError("Queries need a data set that consists of tensors.")
             return pair[PARTS[part]], f"{DATASET}{key}"
-    raise PrivacyError("Questions are about a pointer, or sy.dp.dataset(worker, key).")
+    raise PrivacyError("Queries need a pointer, or sy.dp.dataset(worker, key).")

@@ -1,7 +1,7 @@
 """Private data as a table of numbers, read in blocks: each row is a person.
 
-What is read of one row depends on that row alone, and every number of it is clamped to bounds first: so the influence
-of a person is bounded, whatever is in the data. Nothing here fails or stops because of values.
+Reading one row depends on that row alone, and every number is clamped to bounds first. So the influence of a person
+is bounded for any data. Nothing here fails or stops because of values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DTYPES = frozenset(
 )  # fmt: skip
 MAX_COLUMNS = 4096
 MAX_CONDITIONS = 16
-# How many numbers are read at a time.
+# Number of values read at a time.
 _BLOCK = 2**20
 _LARGEST = 1e300
 _COMPARE: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
@@ -35,12 +35,12 @@ _COMPARE: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
 
 
 class TableFormat(NamedTuple):
-    """What may be known of a table.
+    """The public properties of a table.
 
     Attributes:
-        rows: how many people are in it.
-        columns: how many numbers there are about each.
-        is_flat: whether it is one number for each, as a tensor of one dimension.
+        rows: number of persons.
+        columns: number of values for each.
+        is_flat: whether the tensor has one dimension, one value for each person.
     """
 
     rows: int
@@ -49,28 +49,28 @@ class TableFormat(NamedTuple):
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> TableFormat:
-        """Return the form of a tensor, or refuse what is no table; values have no say in it."""
+        """Return the format of a tensor, or raise PrivacyError if it is not a table; independent of its values."""
         is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided
         if not is_plain or tensor.dtype not in DTYPES:
-            raise PrivacyError("Questions are about tensors of real numbers, whole numbers or booleans.")
+            raise PrivacyError("Queries need tensors of real numbers, integers or booleans.")
         if tensor.dim() not in (1, 2) or (tensor.dim() == 2 and not 0 < tensor.shape[1] <= MAX_COLUMNS):
             raise PrivacyError(
-                f"The data has {tensor.dim()} dimensions. Questions are about tensors with one row for each person: "
-                f"one number a row, or 1 to {MAX_COLUMNS} columns."
+                f"The data has {tensor.dim()} dimensions. Queries need tensors with one row for each person: "
+                f"one number per row, or 1 to {MAX_COLUMNS} columns."
             )
         return cls(len(tensor), 1 if tensor.dim() == 1 else tensor.shape[1], tensor.dim() == 1)
 
     def chosen(self, column: object) -> TableFormat:
-        """Return the form of one column, or of all for None; raise if there is no such column."""
+        """Return the format of one column, or of all for None; raises if there is no such column."""
         if column is None:
             return self
         if type(column) is not int or self.is_flat or not 0 <= column < self.columns:
-            raise PrivacyError(f"There is no such column; the data has {'one only' if self.is_flat else self.columns}.")
+            raise PrivacyError(f"There is no such column: the data has {'one only' if self.is_flat else self.columns}.")
         return TableFormat(self.rows, 1, True)
 
 
 def blocks(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Yield the rows of a table, some at a time, as numbers of 64 bits: rows x columns."""
+    """Yield blocks of rows of a table as float64, of shape (rows, columns)."""
     table = tensor.detach()
     table = table.unsqueeze(1) if table.dim() == 1 else table
     for some in torch.split(table, max(1, _BLOCK // table.shape[1])):
@@ -78,26 +78,26 @@ def blocks(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 class Bounds:
-    """Between which numbers each column lies. What lies outside counts as the nearest bound, and NaN as the lower one.
+    """The bounds of each column. Values outside count as the nearest bound, and NaN as the lower one.
 
     Args:
         lower: a number, or one for each column.
-        upper: likewise.
-        columns: how many columns there are.
+        upper: a number, or one for each column.
+        columns: number of columns.
     """
 
     def __init__(self, lower: object, upper: object, columns: int) -> None:
         self.lower, self.upper = _column_numbers("lower", lower, columns), _column_numbers("upper", upper, columns)
         if not bool((self.lower < self.upper).all()):
-            raise PrivacyError("lower is below upper, for each column: lower=0, upper=120.")
+            raise PrivacyError("lower must be below upper, for each column: lower=0, upper=120.")
 
     @property
     def width(self) -> torch.Tensor:
-        """How far apart they are, by column."""
+        """The width, by column."""
         return self.upper - self.lower
 
     def with_zero(self) -> Bounds:
-        """Return bounds with zero between them: rows that do not count add nothing."""
+        """Return bounds that include zero: excluded rows add nothing."""
         made = object.__new__(Bounds)
         made.lower, made.upper = self.lower.clamp(max=0.0), self.upper.clamp(min=0.0)
         return made
@@ -107,7 +107,7 @@ class Bounds:
         return torch.where(values.isnan(), self.lower, values).clamp(self.lower, self.upper)
 
     def whole(self, values: torch.Tensor, bits: int) -> torch.Tensor:
-        """Return clamped values as whole numbers from 0 (lower) to 2**bits (upper), one by one: no sum is inexact."""
+        """Return clamped values as integers from 0 (lower) to 2**bits (upper), so that sums are exact."""
         share = (values - self.lower) / self.width
         return (share * 2.0**bits).round().clamp(0, 2.0**bits).to(torch.int64)
 
@@ -115,37 +115,37 @@ class Bounds:
 def _column_numbers(name: str, value: Any, columns: int) -> torch.Tensor:
     given = list(value) if type(value) in (list, tuple) else [value] * columns
     if len(given) != columns or not all(is_number(each) for each in given):
-        raise PrivacyError(f"{name} is a number, or a list with one for each of the {columns} columns.")
+        raise PrivacyError(f"{name} must be a number, or a list with one for each of the {columns} columns.")
     return torch.tensor([float(each) for each in given], dtype=torch.float64)
 
 
 def is_number(value: Any) -> bool:
-    """Say whether something that came from a client is a number one can compute with."""
+    """Return whether a value from a client is a finite number."""
     return type(value) in (int, float) and -_LARGEST <= value <= _LARGEST
 
 
 class Conditions:
-    """Which rows count.
+    """Selects rows.
 
     Args:
         where: None for all; or (sign, number), with a column before it if there are several; or a list of these, which
             must all hold.
-        form: of the table.
+        form: the format of the table.
     """
 
     def __init__(self, where: Any, form: TableFormat) -> None:
-        # Lists arrive as tuples at the process that computes the answer.
+        # Lists arrive as tuples at the process that computes the result.
         several = type(where) is list or (type(where) is tuple and bool(where) and type(where[0]) is tuple)
         given = [] if where is None else list(where) if several else [where]
         if len(given) > MAX_CONDITIONS:
-            raise PrivacyError(f"At most {MAX_CONDITIONS} conditions go together.")
+            raise PrivacyError(f"where can have at most {MAX_CONDITIONS} conditions.")
         self._parts = [_condition(part, form) for part in given]
 
     def __bool__(self) -> bool:
         return bool(self._parts)
 
     def holds(self, values: torch.Tensor) -> torch.Tensor:
-        """Say for each row whether all conditions hold; without any, whether nothing in it is NaN."""
+        """Return for each row whether all conditions hold; without conditions, whether it has no NaN."""
         if not self._parts:
             return ~values.isnan().any(dim=1)
         found = torch.ones(len(values), dtype=torch.bool)
@@ -159,9 +159,9 @@ def _condition(part: Any, form: TableFormat) -> tuple[int, str, float]:
     column, sign, number = (0, *fields) if len(fields) == 2 and form.columns == 1 else (fields + (None,) * 3)[:3]
     known = type(sign) is str and sign in _COMPARE
     if len(fields) not in (2, 3) or not known or type(column) is not int or not 0 <= column < form.columns:
-        raise PrivacyError('where is (sign, number), or (column, sign, number): where=(">=", 65), where=(0, ">=", 65).')
+        raise PrivacyError('where must be (sign, number) or (column, sign, number), as (">=", 65).')
     if type(number) is bool:
         number = int(number)
     if not is_number(number):
-        raise PrivacyError("What a column is compared with is a finite number.")
+        raise PrivacyError("A column must be compared with a finite number.")
     return column, sign, float(number)

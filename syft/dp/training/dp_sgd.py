@@ -1,8 +1,8 @@
-"""DP-SGD where the data is: batches are drawn in secret, gradients clipped one by one, and noise added to their sum.
+"""DP-SGD at the data: batches are drawn in secret, gradients clipped one by one, and noise added to their sum.
 
-What is told is the trained model and what it has cost. The loss is not told, as it comes from the data in the clear;
-nor is the size of any batch. The size of the data set is told in round numbers, by the rate and the number of steps.
-What is paid is the cost for two data sets of the same size that differ in one sample (replace-one row).
+The output is the trained model and its privacy loss. The training loss is not returned, as it is not private; nor is
+the size of any batch. The rate and the number of steps reveal the rounded size of the data set.
+The charge is for two data sets of the same size that differ in one sample (replace-one row).
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from syft.federated.client.rng import own_generator
 from syft.federated.client.train_config import TrainConfig
 from syft.messaging.plan.plan import Plan
 
-# Binary digits of the size of a data set that are told.
+# Number of significant bits of the size of a data set that are revealed.
 _DIGITS = 3
-# How many steps one training has at most. A tiny rate with much noise costs next to nothing, and would go on for days.
+# Maximum number of steps of a training. A tiny rate with much noise is almost free, and would run for days.
 MAX_STEPS = 10**6
-# Seconds that the optimizer is planned to take in a step, apart from gradients and noise.
+# Planned seconds of the optimizer in a step, apart from gradients and noise.
 _STEP_SECONDS = 0.002
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Schedule:
-    """How often how many samples are drawn; nothing of it depends on what the samples are.
+    """The sampling schedule; it does not depend on the values of the samples.
 
     Attributes:
         size: the size of the data set, rounded down.
-        rate: with what probability a sample is in a batch.
-        steps: how many batches there are.
-        expected: how many samples a batch is taken to have, which gradients are divided by.
+        rate: the probability that a sample is in a batch.
+        steps: number of batches.
+        expected: expected number of samples in a batch, by which gradients are divided.
     """
 
     size: int
@@ -54,12 +54,12 @@ class Schedule:
 
 
 def schedule(size: int, config: TrainConfig, rate: float | None = None) -> Schedule:
-    """Return how often how many samples are drawn.
+    """Return the sampling schedule.
 
     Args:
         size: the size of the data set.
-        config: the size of a batch, how many epochs, and how many batches at most.
-        rate: with what probability a sample is in a batch, if that is given.
+        config: the batch size, the number of epochs, and the maximum number of batches.
+        rate: the probability that a sample is in a batch, if given.
     """
     size = rounded_down(size)
     rate = min(1.0, config.batch_size / size) if rate is None else rate
@@ -72,33 +72,33 @@ def schedule(size: int, config: TrainConfig, rate: float | None = None) -> Sched
 def rounded_down(size: int) -> int:
     """Return a size with its first three binary digits, and zeros after them."""
     if size < 1:
-        raise TrainingError("The data set has no samples, so there is nothing to train on.")
+        raise TrainingError("The data set has no samples to train on.")
     shift = max(0, size.bit_length() - _DIGITS)
     return size >> shift << shift
 
 
 class PrivateTraining:
-    """One training of a model, which is checked and has a price before a sample is looked at.
+    """One training of a model, validated and with its privacy loss before a sample is read.
 
     Args:
-        model: the model, a plan; it is trained in place.
+        model: the model, a plan, which is trained in place.
         loss_fn: its loss, a plan.
         pair: the samples and their targets.
-        settings: how much noise, and to what norm gradients are clipped.
-        config: the size of a batch, how many epochs, and how many batches at most.
-        spent: what was spent before, as `Accountant.to_dict` gives it; it counts for `settings.target_epsilon`.
-        times: how many such trainings are planned, for which noise is found if none is given.
-        apart: whether the plans are a stranger's: each sample is run by itself, sizes that depend on values are
-            refused, and `run` ends at a time that does not depend on the data.
-        step_seconds: how many seconds a step is planned to take then; None to measure it with made-up samples.
-        clock: gives seconds.
+        settings: the noise and the clipping norm.
+        config: the batch size, the number of epochs, and the maximum number of batches.
+        spent: the previous privacy loss, from `Accountant.to_dict`; it counts for `settings.target_epsilon`.
+        times: number of planned trainings, for which the noise is found if none is given.
+        apart: whether the plans are untrusted: each sample is then run by itself, sizes that depend on values are
+            refused, and the duration of `run` does not depend on the data.
+        step_seconds: planned seconds of a step in that case; None to measure it with synthetic samples.
+        clock: returns seconds.
         sleep: waits for a number of seconds.
 
     Attributes:
-        schedule: how often how many samples are drawn.
-        noise_multiplier: how much noise is added, in units of the norm that gradients are clipped to.
-        spent: what is spent when this training is done.
-        seconds: how long `run` is planned to take; None if it ends when it is done.
+        schedule: the sampling schedule.
+        noise_multiplier: the noise, in units of the clipping norm.
+        spent: the privacy loss after this training.
+        seconds: planned duration of `run`; None if it is not padded.
     """
 
     def __init__(
@@ -119,15 +119,15 @@ class PrivateTraining:
         for part in (model, loss_fn):
             if not isinstance(part, Plan):
                 raise TrainingError(
-                    "Private training takes a model and a loss that are plans: sy.Plan(forward_func=...).build(...)."
+                    "Private training needs a model and a loss that are plans: sy.Plan(forward_func=...).build(...)."
                 )
         if not isinstance(data, torch.Tensor) or not isinstance(target, torch.Tensor) or len(data) != len(target):
-            raise TrainingError("Private training takes a tensor of samples and one of as many targets.")
+            raise TrainingError("Private training needs a tensor of samples and a tensor of as many targets.")
         self.settings, self._data, self._target = settings, data.detach(), target.detach()
         self.schedule = schedule(len(data), config, settings.rate)
         if self.schedule.steps > MAX_STEPS:
             raise TrainingError(
-                f"A private training has {MAX_STEPS:,} steps at most, and this one would have {self.schedule.steps:,}. "
+                f"A private training can have at most {MAX_STEPS:,} steps, got {self.schedule.steps:,}. "
                 "Set fewer epochs, a larger batch_size or rate, or max_nr_batches."
             )
         self.noise_multiplier = noise_of(settings, self.schedule, times)
@@ -140,40 +140,40 @@ class PrivateTraining:
         self._divisor = self.schedule.expected if is_mean else 1.0
 
     def _planned(self, step_seconds: float | None) -> float:
-        """Return how many seconds the training is planned to take, from shapes and made-up samples alone."""
+        """Return the planned duration of the training, from shapes and synthetic samples alone."""
         if step_seconds is not None:
             return self.schedule.steps * step_seconds
         one, rest = step_duration(self._samples, self._data, self._target, self._clock)
-        # The size is rounded down by a fifth at most, and the numbers of samples in all steps are Poisson's at most.
+        # The size is rounded down by at most a fifth, and the total number of samples is at most Poisson.
         drawn = 1.25 * self.schedule.expected * self.schedule.steps
         samples = drawn + 6 * math.sqrt(drawn) + 20
         return max(LEAST_SECONDS, MARGIN * (samples * one + self.schedule.steps * (4 * rest + _STEP_SECONDS)))
 
     def _after(self, spent: Accountant) -> Accountant:
-        """Return what is spent when this is done; raises if that is too much."""
+        """Return the privacy loss after this training; raises if it exceeds the target."""
         try:
             event = PoissonSampled(self.schedule.rate, GaussianNoise(self.noise_multiplier))
             after = spent.after(event, self.schedule.steps)
         except ValueError as error:
-            raise TrainingError(f"What this training costs can't be told: {error}") from None
+            raise TrainingError(f"The privacy loss of this training can't be computed: {error}") from None
         target = self.settings.target_epsilon
         reached = 0.0 if target is None else after.epsilon(self.settings.delta)
         if target is not None and reached > target * (1 + 1e-9):
             raise BudgetExceededError(
-                f"This training would reach an epsilon of {reached:.4g} ({spent.neighbours}), and its target_epsilon "
+                f"This training would reach epsilon {reached:.4g} ({spent.neighbours}), but its target_epsilon "
                 f"is {target:g}; "
-                f"{spent.epsilon(self.settings.delta):.4g} is spent already. Train less, or with more noise."
+                f"{spent.epsilon(self.settings.delta):.4g} is already spent. Train less, or with more noise."
             )
         return after
 
     @property
     def event(self) -> dict[str, Any]:
-        """What this training costs: plain values, for a ledger."""
+        """The privacy loss of this training as plain values, for a ledger."""
         return {"mechanism": "dp_sgd", **self.report, "delta": self.settings.delta}
 
     @property
     def report(self) -> dict[str, Any]:
-        """What is told of how it was trained."""
+        """The training settings that are reported."""
         return {
             "noise_multiplier": self.noise_multiplier,
             "rate": self.schedule.rate,
@@ -183,40 +183,40 @@ class PrivateTraining:
     def run(
         self,
         optimizer: torch.optim.Optimizer,
-        go_on: Callable[[], None] = lambda: None,
+        check_cancelled: Callable[[], None] = lambda: None,
         before_step: Callable[[], None] = lambda: None,
-        place: torch.device | None = None,
+        torch_device: torch.device | None = None,
     ) -> None:
-        """Train; for a stranger's plans, until the planned time is over.
+        """Train; for untrusted plans, until the planned time is over.
 
         Args:
-            optimizer: what makes the steps.
-            go_on: called before each batch; raises if nobody wants the result any more.
-            before_step: called when the noisy gradients are there, before each step.
-            place: where the model is; the samples go there.
+            optimizer: makes the steps.
+            check_cancelled: called before each batch; raises if the result is no longer needed.
+            before_step: called after the noisy gradients are set, before each step.
+            torch_device: the device of the model.
         """
         if self.seconds is None:
-            self._steps(optimizer, go_on, before_step, place)
+            self._steps(optimizer, check_cancelled, before_step, torch_device)
             return
         pace = ReleaseTime(self.seconds, self._clock, self._sleep)
         try:
             with flushed_denormals():
-                self._steps(optimizer, go_on, before_step, place)
-        finally:  # an error comes no sooner
-            pace.wait(go_on)
+                self._steps(optimizer, check_cancelled, before_step, torch_device)
+        finally:  # an error must not end it sooner
+            pace.wait(check_cancelled)
 
     def _steps(
         self,
         optimizer: torch.optim.Optimizer,
-        go_on: Callable[[], None],
+        check_cancelled: Callable[[], None],
         before_step: Callable[[], None],
-        place: torch.device | None,
+        torch_device: torch.device | None,
     ) -> None:
-        if place is not None:
-            self._data, self._target = self._data.to(place), self._target.to(place)
+        if torch_device is not None:
+            self._data, self._target = self._data.to(torch_device), self._target.to(torch_device)
         for _ in range(self.schedule.steps):
-            go_on()
-            with own_generator():  # step by step: others wait for it
+            check_cancelled()
+            with own_generator():  # per step, so that others can run in between
                 optimizer.zero_grad()
                 self._set_gradients(self.noisy_sum() / self._divisor)
                 reseed()
@@ -225,11 +225,11 @@ class PrivateTraining:
         optimizer.zero_grad()
 
     def noisy_sum(self) -> torch.Tensor:
-        """Draw a batch; return the sum of its clipped gradients, with noise: flat, in float64."""
+        """Draw a batch; return the noisy sum of its clipped gradients: flat, in float64."""
         rows = poisson(len(self._data), self.schedule.rate).to(self._data.device)
         bound = self.settings.max_grad_norm
         total = self._samples.clipped_sum(self._data[rows], self._target[rows], bound)
-        # Noise is added on a grid, and rounding to it can move neighbours apart by a little more than the bound.
+        # Rounding to the grid of the noise can move neighbours apart by slightly more than the bound.
         grown = bound + rounding_l2(self.noise_multiplier * bound, len(total))
         return add_gaussian(total, self.noise_multiplier * grown)
 
@@ -241,11 +241,11 @@ class PrivateTraining:
 
 
 def noise_of(settings: SampleSettings, drawn: Schedule, times: int) -> float:
-    """Return how much noise is added: what is given, or as much as the target needs."""
+    """Return the noise: the given one, or the minimum for the target."""
     if settings.noise_multiplier is not None:
         return settings.noise_multiplier
     if settings.target_epsilon is None:
-        raise TrainingError("Differentially private training needs a noise_multiplier, or a target_epsilon.")
+        raise TrainingError("Differentially private training needs noise_multiplier or target_epsilon.")
     try:
         return noise_for(settings.target_epsilon, settings.delta, drawn.rate, drawn.steps * times)
     except ValueError as error:

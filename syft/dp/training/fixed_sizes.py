@@ -1,9 +1,9 @@
-"""Whether all sizes inside a model and its loss follow from the shapes of a sample, and from nothing in it.
+"""Checks that all sizes inside a model and its loss follow from the shapes of a sample, not from its values.
 
-A size that depends on values decides how long a plan runs and how much memory it takes, and a client can see that: with
-`ones.repeat_interleave((x > 41).long() * 10**7)` the duration of a round tells whether a row is there, whatever noise
-the result has. So the plans are run once on fake tensors, which have no values; whatever these can't determine
-is refused.
+A size that depends on values changes the duration and memory of a plan, which a client can observe: with
+`ones.repeat_interleave((x > 41).long() * 10**7)` the duration of a round reveals whether a row exists, despite the
+noise of the result. So the plans are run once on fake tensors, which have no values; plans for which that fails are
+refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from syft.messaging.plan.dry_run import fake_tensors
 
 
 def check_fixed_sizes(samples: PerSample, data: torch.Tensor, target: torch.Tensor) -> None:
-    """Raise TrainingError unless one sample's gradient is computed in sizes that its shape and dtype determine.
+    """Raise TrainingError unless the sizes in one sample's gradient follow from its shape and dtype.
 
     Args:
         samples: the model and its loss.
@@ -39,13 +39,13 @@ def check_fixed_sizes(samples: PerSample, data: torch.Tensor, target: torch.Tens
     except Exception as error:
         text = (str(error).splitlines() or [""])[0][:200]
         raise TrainingError(
-            f"The model or its loss has a size that depends on values ({type(error).__name__}: {text}), so that its "
-            "running time would tell of the data. Private training takes plans whose sizes follow from shapes: use "
+            f"The model or its loss has a size that depends on values ({type(error).__name__}: {text}), so its "
+            "running time would reveal data. Private training needs plans whose sizes follow from shapes: use "
             "torch.where and multiplication by a mask instead of boolean indexing, nonzero, unique, masked_select, "
             "item(), or repeat_interleave by a tensor."
         ) from None
 
 
 def _fake(rows: torch.Tensor) -> torch.Tensor:
-    """Return one fake row; the mode in which this is called makes it so."""
+    """Return one fake row; call it within the fake tensor mode."""
     return torch.empty(rows.shape[1:], dtype=rows.dtype)

@@ -1,4 +1,4 @@
-"""Batch norm out of a module, group norm in: what one sample becomes must not depend on the others of its batch."""
+"""Replaces batch norm by group norm: the output for one sample must not depend on the others of its batch."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from syft.exceptions import TrainingError
 
-# How many channels a group has at least. A group of one value is normalised to 0 and one of two values to their order,
-# so a model of them can't learn. Pictures have many values for each channel, rows of features have one.
+# Minimum number of channels of a group. A group of one value is normalised to 0 and one of two values to their order,
+# so a model can't learn from them. Images have many values for each channel, rows of features have one.
 _LEAST: dict[type[nn.Module], int] = {nn.BatchNorm1d: 8, nn.BatchNorm2d: 4, nn.BatchNorm3d: 4}
 _MOST_GROUPS = 32
-# The fewest features that a row can be normalised over by itself.
+# The fewest features over which a row can be normalised.
 _FEWEST = 3
 
 
@@ -21,10 +21,10 @@ def without_batch_norm(module: nn.Module) -> nn.Module:
     """Return a copy of a module with group norm in place of batch norm.
 
     Args:
-        module: the module, which stays as it is.
+        module: the module, which is not changed.
     """
     found = copy.deepcopy(module)
-    made: dict[_BatchNorm, nn.GroupNorm] = {}  # a layer that is in several places stays one layer
+    made: dict[_BatchNorm, nn.GroupNorm] = {}  # a shared layer stays one layer
     for path, part in found.named_modules():
         if isinstance(part, _BatchNorm):
             made[part] = _group_norm(path, part)
@@ -36,7 +36,7 @@ def without_batch_norm(module: nn.Module) -> nn.Module:
 
 
 def mixing_norms(module: nn.Module) -> list[str]:
-    """Return where a module has batch norms that look at a whole batch: also those without parameters.
+    """Return the paths of batch norms that use a whole batch, including those without parameters.
 
     Args:
         module: the module.
@@ -53,8 +53,8 @@ def _group_norm(path: str, norm: _BatchNorm) -> nn.GroupNorm:
     least = next((least for kind, least in _LEAST.items() if isinstance(norm, kind)), max(_LEAST.values()))
     if isinstance(norm, nn.BatchNorm1d) and count < _FEWEST:
         raise TrainingError(
-            f"{norm!r}{f' at {path!r}' if path else ''} has {count} features, too few to normalise a sample by itself, "
-            "so there is no group norm in its place. Take the layer out of the model."
+            f"{norm!r}{f' at {path!r}' if path else ''} has {count} features, too few to normalise a single sample, so "
+            "group norm can't replace it. Remove the layer from the model."
         )
     fitting = [groups for groups in range(1, _MOST_GROUPS + 1) if count % groups == 0 and count // groups >= least]
     weight = norm.weight

@@ -1,6 +1,6 @@
-"""Opacus with secrets: its noise and its batches are drawn by the cryptographic generator.
+"""Opacus with noise and batches from the cryptographic generator.
 
-Loaded by engine.py when Opacus is there. The classes here change where random numbers come from, and nothing else.
+Imported by privacy_engine.py if Opacus is installed. The classes only change the source of random numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from syft.exceptions import TrainingError
 
 
 class SecureRandom:
-    """Adds noise to summed gradients; in front of an optimizer class of Opacus."""
+    """Adds noise to summed gradients; a mixin for optimizer classes of Opacus."""
 
     params: Any
     noise_multiplier: float
@@ -32,14 +32,14 @@ class SecureRandom:
         """Set the gradients to the sums of the clipped gradients, with noise of the cryptographic generator."""
         bound = float(self.max_grad_norm)
         sigma = float(getattr(self, "_adjusted_noise_multiplier", self.noise_multiplier)) * bound
-        # Noise is added on a grid, and rounding to it can move neighbours apart by a little more than the bound.
+        # Rounding to the grid of the noise can move neighbours apart by slightly more than the bound.
         size = sum(parameter.numel() for parameter in self.params)
         sigma *= 1.0 + rounding_l2(sigma, size) / bound
         for parameter in self.params:
             total = parameter.summed_grad
             _check_processed_flag(total)
             if not bool(torch.isfinite(total).all()):
-                raise TrainingError("The gradient of a sample is not finite: training diverged. Try a smaller step.")
+                raise TrainingError("The gradient of a sample is not finite. Try a smaller learning rate.")
             noisy = add_gaussian(total.detach().to("cpu", torch.float64), sigma) if sigma else total
             parameter.grad = noisy.to(parameter).view_as(parameter)
             _mark_as_processed(total)
@@ -50,14 +50,14 @@ class SecretOptimizer(SecureRandom, DPOptimizer):  # type: ignore[misc]
 
 
 class SecretPerLayerOptimizer(SecureRandom, DPPerLayerOptimizer):  # type: ignore[misc]
-    """Clips the gradient of each sample for each parameter by itself."""
+    """Clips the gradient of each sample for each parameter separately."""
 
 
 class SecretGhostOptimizer(SecureRandom, DPOptimizerFastGradientClipping):  # type: ignore[misc]
-    """Adds noise to gradients that were clipped while they were summed."""
+    """Adds noise to gradients that are clipped while they are summed."""
 
 
-# (clipping, whether norms are found without the gradients of samples) -> optimizer.
+# (clipping, whether norms are computed without per-sample gradients) -> optimizer.
 OPTIMIZERS: dict[tuple[str, bool], type] = {
     ("flat", False): SecretOptimizer,
     ("per_layer", False): SecretPerLayerOptimizer,
@@ -66,12 +66,12 @@ OPTIMIZERS: dict[tuple[str, bool], type] = {
 
 
 class SecretSampler(Sampler[list[int]]):
-    """Batches in which each sample is with the same probability, drawn anew for each of them.
+    """Poisson batches: each contains each sample with the same probability, drawn independently.
 
     Args:
-        count: how many samples there are.
+        count: number of samples.
         rate: the probability.
-        steps: how many batches there are.
+        steps: number of batches.
     """
 
     def __init__(self, count: int, rate: float, steps: int) -> None:
@@ -89,15 +89,15 @@ class SecretLoader(DPDataLoader):  # type: ignore[misc]
     """A data loader that draws its batches in secret.
 
     Args:
-        loader: the loader that it takes the place of, with as many batches.
-        batch_first: whether the first dimension counts the samples.
+        loader: the loader that it replaces, with as many batches.
+        batch_first: whether the first dimension is that of the samples.
     """
 
     def __init__(self, loader: Any, batch_first: bool) -> None:
         if isinstance(loader.dataset, IterableDataset):
-            raise TrainingError("Batches are drawn at random from a data set that has a length and an order.")
+            raise TrainingError("Private batches need a data set with a length and an order.")
         if len(loader.dataset) == 0 or len(loader) == 0:
-            raise TrainingError("The data loader has no batches, so there is nothing to train on.")
+            raise TrainingError("The data loader has no batches to train on.")
         self.sample_rate, self.distributed = 1 / len(loader), False
         first = loader.dataset[0]
         DataLoader.__init__(
@@ -124,11 +124,11 @@ class SecretEngine(PrivacyEngine):  # type: ignore[misc]
     """The engine of Opacus with the parts above.
 
     Args:
-        accountant: how it keeps its history; the epsilon is computed by whoever uses this.
+        accountant: the format of its history; the caller computes epsilon.
     """
 
     def __init__(self, accountant: str) -> None:
-        # Not that of Opacus, which warns of the generator that is not used here.
+        # Not that of Opacus, which warns about a generator that is not used here.
         self.accountant = create_accountant(mechanism=accountant)
         self.secure_mode = False
         self.secure_rng = None
@@ -148,9 +148,9 @@ class SecretEngine(PrivacyEngine):  # type: ignore[misc]
         **kwargs: object,
     ) -> Any:
         if distributed:
-            raise TrainingError("Modules of torch.distributed are not taken: each process would add noise of its own.")
+            raise TrainingError("Modules of torch.distributed are not supported: each process would add its own noise.")
         kind = OPTIMIZERS.get((clipping, grad_sample_mode == "ghost"))
         if kind is None:
-            raise TrainingError(f"There is no clipping {clipping!r} with grad_sample_mode={grad_sample_mode!r}.")
+            raise TrainingError(f"clipping={clipping!r} is not supported with grad_sample_mode={grad_sample_mode!r}.")
         inner = optimizer.original_optimizer if isinstance(optimizer, DPOptimizer) else optimizer
         return kind(optimizer=inner, generator=None, secure_mode=False, **kwargs)

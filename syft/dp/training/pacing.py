@@ -1,10 +1,9 @@
-"""When the result of a private training leaves: at a time that was fixed before the first sample was read.
+"""ReleaseTime: the result of a private training is released at a time fixed before the first sample is read.
 
-Sizes do not depend on values (`syft.dp.training.fixed_sizes`), but kernels may still be quicker for some values than
-for others.
-The result is therefore held until the planned duration is over. The plan is the owner's `step_seconds`, or several
-times the duration of the same steps on made-up samples. If training takes longer, the result leaves after twice the
-planned duration, or four times, and so on: how often that doubles is all that a client can learn from the time.
+Sizes do not depend on values (`syft.dp.training.fixed_sizes`), but kernels may still be faster for some values. So the
+result is held until the planned duration is over. The plan is the owner's `step_seconds`, or several times the
+duration of the same steps on synthetic samples. If training takes longer, the result is released after twice the
+planned duration, or four times, and so on: the number of doublings is all that a client can learn from the time.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ import torch
 
 logger = logging.getLogger("syft.dp")
 
-# The planned duration, in units of the duration on made-up samples: a busy machine must not exceed it.
+# The planned duration in units of that on synthetic samples: a busy machine must not exceed it.
 MARGIN = 4.0
-# Seconds that a private training is planned to take at least.
+# Minimum planned seconds of a private training.
 LEAST_SECONDS = 0.5
-# Seconds between two looks at whether the client is still there.
+# Seconds between two checks whether the client is still connected.
 _LOOK = 0.25
 
 Clock = Callable[[], float]
 
 
 class ReleaseTime:
-    """The moments at which a training that begins now may be answered.
+    """The times at which a training that starts now may return.
 
     Args:
         seconds: the planned duration; it must not depend on the data.
-        clock: gives seconds.
+        clock: returns seconds.
         sleep: waits for a number of seconds.
     """
 
@@ -43,35 +42,35 @@ class ReleaseTime:
         self._began = clock()
 
     def due(self) -> float:
-        """Return the next moment, by the clock, at which the result may leave."""
+        """Return the next time, by the clock, at which the result may be released."""
         spent = self._clock() - self._began
         doublings = max(0, math.ceil(math.log2(spent / self.seconds))) if spent > self.seconds else 0
         return self._began + self.seconds * 2.0**doublings
 
-    def wait(self, go_on: Callable[[], None]) -> None:
-        """Wait until the result may leave.
+    def wait(self, check_cancelled: Callable[[], None]) -> None:
+        """Wait until the result may be released.
 
         Args:
-            go_on: called now and then; raises if nobody wants the result any more.
+            check_cancelled: called regularly; raises if the result is no longer needed.
         """
         due = self.due()
         if due > self._began + self.seconds:
             logger.warning(
-                "A private training took longer than the %.3g seconds that were planned, which a client can notice. "
+                "A private training took longer than the planned %.3g seconds, which a client can observe. "
                 "Set a larger step_seconds of the policy.", self.seconds,
             )  # fmt: skip
         while (left := due - self._clock()) > 0:
-            go_on()
+            check_cancelled()
             self._sleep(min(left, _LOOK))
 
 
 def duration(run: Callable[[int], object], times: int, clock: Clock = time.monotonic) -> float:
-    """Return the median duration of some runs; the first one is not counted, as it may load things.
+    """Return the median duration of some runs; the first one is a warm-up and not counted.
 
     Args:
-        run: what to run, given the number of the run.
-        times: the number of runs that count.
-        clock: gives seconds.
+        run: the function to run, given the number of the run.
+        times: number of counted runs.
+        clock: returns seconds.
     """
     run(0)
     found = []
@@ -84,7 +83,7 @@ def duration(run: Callable[[int], object], times: int, clock: Clock = time.monot
 
 @contextlib.contextmanager
 def flushed_denormals() -> Iterator[None]:
-    """Let this thread count the tiniest numbers as zero: a processor takes many times as long for them."""
+    """Flush denormal numbers to zero in this thread: processors are much slower for them."""
     torch.set_flush_denormal(True)
     try:
         yield

@@ -1,13 +1,13 @@
-"""Gradients of single samples, for a model and a loss that are plans of a stranger.
+"""Per-sample gradients for a model and a loss that are untrusted plans.
 
-The gradient of a sample is that of the loss of a batch of one: model and loss are run together on this sample alone. So
-whatever the plans do, it depends on no other sample, and clipping it bounds what a sample can change.
+The gradient of a sample is that of the loss of a batch of one: model and loss run on this sample alone. So for any
+plans it depends on no other sample, and clipping it bounds the influence of a sample.
 
-Many such batches can be run at once (`torch.func.vmap`), which is quicker. But then rounding depends on how many there
-are, and a plan can be written that makes much of a rounding. So for strangers they are run one after the other, each in
-the same way whoever else is there; also where torch can't run them at once.
+Many such batches can run at once (`torch.func.vmap`), which is faster. But then rounding depends on their number, and
+a plan can amplify rounding errors. So for untrusted plans they run one after the other, always in the same way; also
+where torch can't vectorize them.
 
-A sample whose run fails, or whose gradient is not finite, counts as nothing: an error or a NaN would tell of it.
+A sample whose run fails, or whose gradient is not finite, counts as zero: an error or a NaN would reveal it.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from syft.messaging.plan.executor import Compiled
 from syft.messaging.plan.plan import Plan
 from syft.messaging.plan.state import NOT_PARAMETERS
 
-# Numbers in the gradients that are computed at once.
+# Number of gradient values computed at once.
 _AT_ONCE = 1 << 23
 _MOST_ROWS = 1024
-# So that rounding never makes a clipped gradient longer than its bound.
+# Keeps a clipped gradient below its bound despite rounding.
 _MARGIN = 1.0 - 2.0**-30
 
-# Operations that torch runs row by row under vmap are told by a warning each, which nobody here can act on.
+# torch warns for each operation that it runs row by row under vmap, which users can't act on.
 _functorch: Any = torch._C._functorch
 _functorch._set_vmap_fallback_warning_enabled(False)
 
 
 class PureFunction:
-    """A plan as a function of its arguments and its state, which changes neither.
+    """A plan as a pure function of its arguments and its state.
 
     Args:
         plan: a built plan.
@@ -48,7 +48,7 @@ class PureFunction:
     def __init__(self, plan: Plan) -> None:
         program = plan.program
         if plan.optimizers:
-            raise TrainingError(f"The plan {plan.name!r} has an optimizer; the one of the training is the only one.")
+            raise TrainingError(f"The plan {plan.name!r} has an optimizer. Private training needs a plan without one.")
         check(program)
         self.plan, self._arguments = plan, program.arguments
         self._run = Compiled(program).run
@@ -69,7 +69,7 @@ class PureFunction:
 
 
 class PerSample:
-    """The gradients of single samples.
+    """Computes the gradients of single samples.
 
     Args:
         model: the model, a plan.
@@ -77,17 +77,17 @@ class PerSample:
         apart: whether each sample is run by itself, so that not even rounding depends on the others.
 
     Attributes:
-        parameters: what is trained, in the order of the gradients.
+        parameters: the trained parameters, in the order of the gradients.
         is_vectorised: whether gradients of many samples are computed at once.
     """
 
     def __init__(self, model: Plan, loss_fn: Plan, apart: bool = False) -> None:
         self.model, self.loss = PureFunction(model), PureFunction(loss_fn)
         self.apart = apart
-        self._ordered = loss_caller(loss_fn, lambda *args: args)  # output and target as the loss takes them
+        self._ordered = loss_caller(loss_fn, lambda *args: args)  # output and target in the order of the loss
         self.parameters = [self.model.state[number] for number in self.model.trained]
         if not self.parameters:
-            raise TrainingError("The model has no parameters that can be trained.")
+            raise TrainingError("The model has no trainable parameters.")
         self.is_vectorised = not apart
         self.size = sum(parameter.numel() for parameter in self.parameters)
         self._rows = max(1, min(_MOST_ROWS, _AT_ONCE // max(1, self.size)))
@@ -97,7 +97,7 @@ class PerSample:
 
         Args:
             parameters: the parameters.
-            rest: copies of the state of the model and of the loss; what is trained is not used of them.
+            rest: copies of the state of the model and of the loss; trained parameters in them are not used.
             data: the sample.
             target: its target.
         """
@@ -110,7 +110,7 @@ class PerSample:
     def gradients(self, data: torch.Tensor, target: torch.Tensor) -> list[torch.Tensor]:
         """Return the gradients of some samples: for each parameter a tensor with a row for each sample."""
         if self.is_vectorised:
-            # Whatever goes wrong, the samples that it is due to are found one by one.
+            # On any error, the samples that caused it are found one by one.
             with contextlib.suppress(Exception):
                 return self.at_once(data, target)
         rows = [self._or_nothing(some, goal) for some, goal in zip(data, target, strict=True)]
@@ -122,7 +122,7 @@ class PerSample:
         rest = (self.model.copies(), self.loss.copies())
         one = torch.func.grad(lambda parameters, some, goal: self.loss_of(parameters, rest, some, goal))
         many = torch.func.vmap(one, in_dims=(None, 0, 0), randomness="different")
-        # Copies: should it fail half-way, the samples that are run alone then are as they were.
+        # Copies: after a failure, the samples are run again one by one from the same state.
         given = [p.detach().clone() for p in self.parameters]
         found: list[torch.Tensor] = many(given, data.clone(), target.clone())
         return found
@@ -142,11 +142,11 @@ class PerSample:
     def _or_nothing(self, data: torch.Tensor, target: torch.Tensor) -> list[torch.Tensor]:
         try:
             return self.alone(data, target)
-        except Exception:  # of which nobody may know, as it tells of this sample
+        except Exception:  # hidden, as it would reveal this sample
             return [torch.zeros_like(parameter) for parameter in self.parameters]
 
     def clipped_sum(self, data: torch.Tensor, target: torch.Tensor, bound: float) -> torch.Tensor:
-        """Return the sum of the gradients of some samples, each at most `bound` long: flat, in float64."""
+        """Return the sum of the gradients of some samples, each clipped to the norm `bound`: flat, in float64."""
         total = torch.zeros(self.size, dtype=torch.float64)
         pieces = zip(torch.split(data, self._rows), torch.split(target, self._rows), strict=True)
         for some, goals in pieces:
@@ -156,7 +156,7 @@ class PerSample:
 
 
 def clipped(gradients: Sequence[torch.Tensor], bound: float) -> torch.Tensor:
-    """Return gradients as one row for each sample, in float64, none longer than `bound`.
+    """Return gradients as one row for each sample, in float64, each clipped to the norm `bound`.
 
     Args:
         gradients: a tensor for each parameter, with a row for each sample.
@@ -170,15 +170,15 @@ def clipped(gradients: Sequence[torch.Tensor], bound: float) -> torch.Tensor:
 
 
 def reseed() -> None:
-    """Give torch's generator, from which dropout draws, a secret seed.
+    """Set a secret seed of torch's generator, which dropout uses.
 
-    How much of it one sample uses may depend on the sample. What the next one gets must not.
+    The number of draws for one sample may depend on the sample; the draws for the next one must not.
     """
     torch.default_generator.manual_seed(int(local().words(1)[0]) & (2**63 - 1))
 
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor:
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
-        raise TrainingError(f"Private training takes plans that hold plain tensors, not a {type(tensor).__name__}.")
+        raise TrainingError(f"Private training needs plans that hold plain tensors, got a {type(tensor).__name__}.")
     found: torch.Tensor = tensor
     return found

@@ -1,7 +1,7 @@
-"""Whether a model can be trained sample by sample: found out with made-up samples, before any real one is read.
+"""Checks with synthetic samples that a model can be trained sample by sample, before real data is read.
 
-Privacy does not depend on it: gradients are those of single samples by construction. But a model that mixes the rows of
-a batch would be another one when it is trained on batches of one, so it is refused.
+Privacy does not depend on it: gradients are per sample by construction. But a model that mixes the rows of a batch
+would behave differently with batches of one, so it is refused.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from syft.federated.client.fit_loop import loss_caller, one_number, output_of
 _ROWS = 4
 _NOT_MEAN = (
     "The loss of a batch is neither the mean nor the sum of the losses of its samples, so the model can't be trained "
-    "sample by sample. Take a loss with reduction='mean'."
+    "sample by sample. Use a loss with reduction='mean'."
 )
 _WRITES = (
-    "The {what} changes tensors of its own while it runs, as batch norm does in training mode. These changes come from "
-    "the data in the clear: use GroupNorm or LayerNorm instead (sy.dp.PrivacyEngine.fix(model) does that), or record "
+    "The {what} changes its own tensors while it runs, as batch norm does in training mode. These changes are not "
+    "private: use GroupNorm or LayerNorm instead (sy.dp.PrivacyEngine.fix(model) does that), or record "
     "the plan in eval mode."
 )
 _MIXES = (
     "The output for one sample depends on the others of its batch, as with batch norm. Private training needs a model "
-    "whose rows are apart: use GroupNorm or LayerNorm instead (sy.dp.PrivacyEngine.fix(model) does that)."
+    "with independent rows: use GroupNorm or LayerNorm instead (sy.dp.PrivacyEngine.fix(model) does that)."
 )
 
 
 def check_rows(samples: PerSample, data: torch.Tensor, target: torch.Tensor) -> bool:
-    """Raise if a model can't be trained sample by sample, and find out how it is done best.
+    """Raise if a model can't be trained sample by sample, and choose the fastest way.
 
     Args:
         samples: the model and its loss; `is_vectorised` is set.
-        data: real samples; only their shape and dtype are looked at.
-        target: real targets; only their shape and dtype are looked at.
+        data: real samples; only their shape and dtype are used.
+        target: real targets; only their shape and dtype are used.
 
     Returns:
-        Whether the loss of a batch is the mean of the losses of its samples; it is their sum if not.
+        Whether the loss of a batch is the mean of the losses of its samples; otherwise it is their sum.
     """
-    made, goals = made_up(data), torch.zeros((_ROWS, *target.shape[1:]), dtype=target.dtype, device=target.device)
+    made, goals = synthetic(data), torch.zeros((_ROWS, *target.shape[1:]), dtype=target.dtype, device=target.device)
     try:
         output = _run_model(samples, made)
         is_mean = _is_mean(samples, output.detach(), goals)
     except TrainingError:
         raise
     except Exception as error:
-        raise TrainingError(f"The model does not take samples like these: {_text(error)}") from error
+        raise TrainingError(f"The model rejects the samples: {_text(error)}") from error
     samples.is_vectorised = not samples.apart and _runs_at_once(samples, made, goals)
     if not samples.is_vectorised:
         _check_alone(samples, made, goals)
@@ -61,15 +61,15 @@ def check_rows(samples: PerSample, data: torch.Tensor, target: torch.Tensor) -> 
 
 
 def step_duration(samples: PerSample, data: torch.Tensor, target: torch.Tensor, clock: Clock) -> tuple[float, float]:
-    """Return the seconds that one sample takes, and the rest of a step; measured with made-up samples.
+    """Return the duration in seconds of one sample, and of the rest of a step; measured with synthetic samples.
 
     Args:
         samples: the model and its loss.
-        data: real samples; only their shape and dtype are looked at.
-        target: real targets; only their shape and dtype are looked at.
-        clock: gives seconds.
+        data: real samples; only their shape and dtype are used.
+        target: real targets; only their shape and dtype are used.
+        clock: returns seconds.
     """
-    made, goals = made_up(data), torch.zeros((_ROWS, *target.shape[1:]), dtype=target.dtype, device=target.device)
+    made, goals = synthetic(data), torch.zeros((_ROWS, *target.shape[1:]), dtype=target.dtype, device=target.device)
     blank = torch.zeros(samples.size, dtype=torch.float64)
 
     def run(number: int) -> None:
@@ -79,8 +79,8 @@ def step_duration(samples: PerSample, data: torch.Tensor, target: torch.Tensor, 
     return duration(run, 5, clock), duration(lambda number: add_gaussian(blank, 1.0), 3, clock)
 
 
-def made_up(data: torch.Tensor) -> torch.Tensor:
-    """Return samples of the same kind as others, of numbers that are valid nearly everywhere."""
+def synthetic(data: torch.Tensor) -> torch.Tensor:
+    """Return synthetic samples of the same shape and dtype, with values that are valid nearly everywhere."""
     shape = (_ROWS, *data.shape[1:])
     if data.dtype.is_floating_point:
         generator = torch.Generator().manual_seed(0)
@@ -89,14 +89,14 @@ def made_up(data: torch.Tensor) -> torch.Tensor:
 
 
 def _run_model(samples: PerSample, made: torch.Tensor) -> torch.Tensor:
-    """Run the model on made-up samples; raises if it writes to its tensors, or mixes rows."""
+    """Run the model on synthetic samples; raises if it changes its tensors, or mixes rows."""
     model, state, given = samples.model, samples.model.copies(), samples.model.copies()
     tracked = made.clone().requires_grad_() if made.dtype.is_floating_point else made
     with torch.enable_grad():
         output = output_of(model(state, tracked))
     _check_unchanged("model", state, given)
     if len(output) != len(made):
-        raise TrainingError(f"A model gives a row for each sample; this one gives {len(output)} for {len(made)}.")
+        raise TrainingError(f"A model must return a row for each sample, got {len(output)} for {len(made)}.")
     if tracked.requires_grad and output.requires_grad:
         _check_apart(output, tracked)
     elif not tracked.requires_grad:
@@ -105,7 +105,7 @@ def _run_model(samples: PerSample, made: torch.Tensor) -> torch.Tensor:
 
 
 def _check_apart(output: torch.Tensor, made: torch.Tensor) -> None:
-    """Raise if a row of the output depends on another row of the samples, as its derivative tells."""
+    """Raise if a row of the output depends on another row of the samples, by its derivative."""
     weights = torch.rand(output.shape, generator=torch.Generator().manual_seed(1)).to(output)
     for number in range(len(made)):
         value = (output[number] * weights[number]).sum()
@@ -119,22 +119,22 @@ def _check_apart(output: torch.Tensor, made: torch.Tensor) -> None:
 
 
 def _check_changes(samples: PerSample, made: torch.Tensor) -> None:
-    """Raise if rows of the output change when another row of whole numbers does."""
+    """Raise if rows of the output change when another row of integers does."""
     other = made.clone()
     other[0] = 1
     model = samples.model
     try:
         with torch.no_grad():
-            # A model that draws random numbers gives others each time, and tells nothing here.
+            # A model that draws random numbers changes each time, so the check is skipped.
             first, again, changed = (output_of(model(model.copies(), rows)) for rows in (made, made, other))
-    except Exception:  # 1 may be no valid number here, such as an index
+    except Exception:  # 1 may be invalid here, such as an index
         return
     if torch.equal(first, again) and not torch.allclose(first[1:], changed[1:], equal_nan=True):
         raise TrainingError(_MIXES)
 
 
 def _is_mean(samples: PerSample, output: torch.Tensor, goals: torch.Tensor) -> bool:
-    """Return whether the loss of a batch is the mean of those of its samples, or their sum; raises if it is neither."""
+    """Return whether the loss of a batch is the mean of those of its samples (else the sum); raises if neither."""
     loss, state, given = samples.loss, samples.loss.copies(), samples.loss.copies()
     call = loss_caller(loss.plan, lambda *args: loss(state, *args))
     with torch.no_grad():
@@ -165,14 +165,14 @@ def _runs_at_once(samples: PerSample, made: torch.Tensor, goals: torch.Tensor) -
 
 
 def _check_alone(samples: PerSample, made: torch.Tensor, goals: torch.Tensor) -> None:
-    """Raise if the model can't even be run on one made-up sample."""
+    """Raise if the model can't be run on a single synthetic sample."""
     try:
         samples.alone(made[0], goals[0])
     except TrainingError:
         raise
     except Exception as error:
         raise TrainingError(
-            f"The model or its loss does not take a batch of one sample, as private training needs: {_text(error)}"
+            f"The model or its loss rejects a batch of one sample, which private training needs: {_text(error)}"
         ) from error
 
 

@@ -1,7 +1,7 @@
-"""PrivacyEngine: DP-SGD for a module in this process, with the verbs of Opacus, and secrets from a good source.
+"""PrivacyEngine: DP-SGD for a local module, with the API of Opacus and cryptographic randomness.
 
-Opacus computes the gradients of single samples and clips them. Noise and batches are drawn by the cryptographic
-generator, always: what they hide is not hidden from who can guess a seed.
+Opacus computes and clips per-sample gradients. Noise and batches always come from the cryptographic generator: they
+would hide nothing from an attacker who can guess a seed.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from syft.exceptions import TrainingError
 
 _KINDS = ("prv", "rdp")
 _MODES = ("hooks", "functorch", "ew", "ghost")
-# Options of Opacus that are not taken, their only value here, and why.
+# Unsupported options of Opacus -> their only value here, and why.
 _FIXED: dict[str, tuple[Any, str]] = {
-    "poisson_sampling": (True, "What is proven holds for batches that are drawn at random, each sample by itself."),
-    "rand_on_empty": (False, "A made-up sample in an empty batch would count twice in what one sample can change."),
-    "noise_generator": (None, "Noise comes from the cryptographic generator: one of torch can be repeated."),
+    "poisson_sampling": (True, "The privacy proof needs Poisson batches."),
+    "rand_on_empty": (False, "A synthetic sample in an empty batch would double the sensitivity."),
+    "noise_generator": (None, "Noise needs the cryptographic generator: torch's is repeatable."),
 }
 _DELTA = 1e-5
-_MIXES = "batch norm ({}) makes of a sample something that depends on the others of its batch"
+_MIXES = "batch norm ({}) makes the output for a sample depend on the others of its batch"
 _ELSEWHERE = (
-    " Data that is at workers is trained on with differential privacy where it is: sy.federated.run(..., "
+    " For differentially private training at workers, use sy.federated.run(..., "
     "local_privacy=sy.dp.SamplePrivacy(...)), or sy.TrainConfig(..., privacy=sy.dp.SamplePrivacy(...)) for one worker."
 )
 _EXPECTED = "Full backward hook is firing when gradients are computed with respect to module outputs"
 
 
 class PrivacyEngine:
-    """Makes a module, its optimizer and its data loader private, and keeps account of what training costs.
+    """Makes a module, its optimizer and its data loader private, and tracks the privacy loss.
 
-    Epsilon is for replacing one sample, as everywhere in this library; Opacus itself counts adding or removing one.
+    Epsilon is for replacing one sample, as everywhere in this library; Opacus itself uses add/remove.
 
     Args:
-        accountant: "prv" for the tightest bound, or "rdp", which is quicker.
-        secure_mode: taken as in Opacus; it is always on.
+        accountant: "prv" for the tightest bound, or "rdp", which is faster.
+        secure_mode: accepted for compatibility with Opacus; it is always on.
 
     Example:
         >>> import torch, syft as sy
@@ -66,12 +66,12 @@ class PrivacyEngine:
     def __init__(self, *, accountant: str = "prv", secure_mode: bool = True) -> None:
         if accountant not in _KINDS:
             raise TrainingError(
-                f"An accountant is 'prv' or 'rdp', not {accountant!r:.20}: others give an estimate, not a bound."
+                f"accountant must be 'prv' or 'rdp', got {accountant!r:.20}: others give an estimate, not a bound."
             )
         self._kind = accountant
         self._engine = opacus("syft.dp.training.opacus_secure").SecretEngine(accountant)
         self._delta = _DELTA
-        self._told = (0, 0.0)  # the last answer of get_epsilon, and after how many steps
+        self._last_epsilon = (0, 0.0)  # the last result of get_epsilon, and its number of steps
 
     def make_private(
         self,
@@ -85,17 +85,17 @@ class PrivacyEngine:
         grad_sample_mode: str = "hooks",
         **options: object,
     ) -> tuple[Any, ...]:
-        """Return the module, the optimizer and the data loader to train with instead of those given.
+        """Return the module, the optimizer and the data loader to train with instead of the given ones.
 
         Args:
             module: the module, in training mode; `fix` replaces layers that mix samples.
             optimizer: the optimizer of its parameters.
-            data_loader: the data; batches are drawn at random, on average as large as before.
-            noise_multiplier: how much noise, in units of `max_grad_norm`.
-            max_grad_norm: to what norm the gradient of a sample is clipped; a list for `clipping="per_layer"`.
+            data_loader: the data; batches are drawn at random, with the same size on average.
+            noise_multiplier: the noise, in units of `max_grad_norm`.
+            max_grad_norm: the clipping norm of a sample's gradient; a list for `clipping="per_layer"`.
             clipping: "flat", over all parameters together, or "per_layer".
-            grad_sample_mode: how gradients of samples are found: "hooks", "functorch", "ew" or "ghost". With "ghost" a
-                criterion is returned too, before the data loader, and takes the place of the loss.
+            grad_sample_mode: the method for per-sample gradients: "hooks", "functorch", "ew" or "ghost". With "ghost" a
+                criterion is returned too, before the data loader, which replaces the loss.
             **options: `batch_first`, `loss_reduction`, `criterion`, `wrap_model`, as in Opacus.
         """
         _check_local(module, data_loader)
@@ -104,7 +104,7 @@ class PrivacyEngine:
         noise = _number("noise_multiplier", noise_multiplier, 0.0)
         for norm in max_grad_norm if isinstance(max_grad_norm, list | tuple) else [max_grad_norm]:
             _number("max_grad_norm", norm, 1e-12)
-        # Opacus wants the gradients of a module's outputs, and has them: what torch warns of is as it should be.
+        # Opacus registers hooks on the gradients of a module's outputs on purpose: the warning of torch is expected.
         warnings.filterwarnings("ignore", message=_EXPECTED, category=UserWarning)
         made: tuple[Any, ...] = self._engine.make_private(
             module=module,
@@ -121,25 +121,25 @@ class PrivacyEngine:
     def make_private_with_epsilon(
         self, *, target_epsilon: float, target_delta: float, epochs: int, data_loader: Any, **options: Any
     ) -> tuple[Any, ...]:
-        """Find the noise with which so many epochs cost at most `target_epsilon`, and go on as `make_private`.
+        """Find the noise with which the epochs cost at most `target_epsilon`, then call `make_private`.
 
         Args:
-            target_epsilon: the epsilon when training is done.
+            target_epsilon: the epsilon after training.
             target_delta: its delta, well below one over the number of samples.
-            epochs: how many epochs are planned.
+            epochs: number of planned epochs.
             data_loader: the data.
             **options: the other arguments of `make_private`.
         """
         if self.steps:
             raise TrainingError(
-                "This engine has spent something already, which the noise would have to make up for. Make a new one, "
+                "This engine has already spent privacy, which the noise would have to compensate. Make a new one, "
                 "or use make_private(noise_multiplier=...)."
             )
         if type(epochs) is not int or epochs < 1:
-            raise TrainingError(f"epochs is a whole number of at least 1, not {epochs!r:.20}.")
+            raise TrainingError(f"epochs must be an integer of at least 1, got {epochs!r:.20}.")
         _check_local(options.get("module"), data_loader)
         if not len(data_loader):
-            raise TrainingError("The data loader has no batches, so there is nothing to train on.")
+            raise TrainingError("The data loader has no batches to train on.")
         try:
             noise = _noise(self._kind, target_epsilon, target_delta, len(data_loader), epochs)
         except ValueError as error:
@@ -150,18 +150,18 @@ class PrivacyEngine:
     # --- what it costs ----------------------------------------------------------------------------------------
 
     def get_epsilon(self, delta: float) -> float:
-        """Return what was spent so far, for replacing one sample.
+        """Return the privacy loss so far, for replacing one sample.
 
         Args:
             delta: the delta of that epsilon.
         """
         epsilon = self._spent(self._kind).epsilon(delta)
-        self._delta, self._told = float(delta), (self.steps, epsilon)
+        self._delta, self._last_epsilon = float(delta), (self.steps, epsilon)
         return epsilon
 
     @property
     def steps(self) -> int:
-        """How many steps were made."""
+        """The number of steps so far."""
         return sum(int(steps) for _, _, steps in self._engine.accountant.history)
 
     def _spent(self, kind: str) -> Accountant:
@@ -173,25 +173,25 @@ class PrivacyEngine:
         return spent
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what was spent so far as plain values, for a checkpoint."""
+        """Return the privacy loss so far as plain values, for a checkpoint."""
         return {"accountant": self._kind, "history": [list(row) for row in self._engine.accountant.history]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what `state_dict` gave."""
+        """Restore the result of `state_dict`."""
         rows: Any = state.get("history")
         if not isinstance(rows, list) or any(not isinstance(row, list | tuple) or len(row) != 3 for row in rows):
-            raise TrainingError("This is not the state of a PrivacyEngine.")
+            raise TrainingError("The state of a PrivacyEngine must be the result of state_dict().")
         try:
             history = [(float(noise), float(rate), int(steps)) for noise, rate, steps in rows]
             for noise, rate, steps in history:
                 Accountant().compose(PoissonSampled(rate, GaussianNoise(noise)), steps)
         except (TypeError, ValueError) as error:
-            raise TrainingError(f"This is not the state of a PrivacyEngine: {error}") from None
+            raise TrainingError(f"The state of a PrivacyEngine is invalid: {error}") from None
         self._engine.accountant.history = history
 
     def __repr__(self) -> str:
-        steps, epsilon = self._told
-        if steps != self.steps:  # a quick bound: nobody waits for a repr
+        steps, epsilon = self._last_epsilon
+        if steps != self.steps:  # a quick bound, as a repr must be fast
             epsilon = self._spent("rdp").epsilon(self._delta)
         spent = f"epsilon <= {epsilon:.4g} at delta={self._delta:g} ({Neighbours.REPLACE_ROW})"
         return f"<PrivacyEngine, {self._kind}, {self.steps} steps, {spent}>"
@@ -204,19 +204,19 @@ class PrivacyEngine:
 
         Args:
             module: the module.
-            strict: whether to raise; the reasons are returned otherwise.
+            strict: whether to raise; otherwise the reasons are returned.
         """
         validators = opacus("opacus.validators")
         norms = mixing_norms(module)
         errors: list[Exception] = [TrainingError(_MIXES.format(name or "the module itself")) for name in norms]
-        # What Opacus says of batch norm is not said twice; it does not see those without parameters.
+        # Opacus reports batch norm too, but not those without parameters.
         others = validators.ModuleValidator.validate(module, strict=False)
         errors += [error for error in others if not norms or "BatchNorm" not in str(error)]
         if strict and errors:
             reasons = "; ".join(str(error) for error in errors[:5])
             raise TrainingError(
                 f"This module can't be trained with differential privacy: {reasons.rstrip('.')}. "
-                "sy.dp.PrivacyEngine.fix(module) gives one that can, where it knows how."
+                "sy.dp.PrivacyEngine.fix(module) replaces unsupported layers where possible."
             )
         return errors
 
@@ -229,11 +229,11 @@ class PrivacyEngine:
     def fix(cls, module: nn.Module) -> nn.Module:
         """Return a copy of a module in which layers that mix samples are replaced: batch norm by group norm.
 
-        A group has several channels, so that it is still a norm where there is one value for each of them. A batch norm
-        of one or two features has no such place, and is an error.
+        A group has several channels, so that it can normalise even with one value per channel. A batch norm of one or
+        two features can't be replaced, and raises an error.
 
         Args:
-            module: the module, which stays as it is.
+            module: the module, which is not changed.
         """
         fixed: nn.Module = opacus("opacus.validators").ModuleValidator.fix(without_batch_norm(module))
         cls.validate(fixed)
@@ -243,13 +243,13 @@ class PrivacyEngine:
 
 
 def _noise(kind: str, target: float, delta: float, batches: int, epochs: int) -> float:
-    """Return noise with which all epochs cost at most the target; at most half a percent more than the least."""
+    """Return noise with which all epochs cost at most the target; at most half a percent above the minimum."""
     rate, steps = 1 / batches, epochs * batches
     enough = noise_for(target, delta, rate, steps)
     if kind == "rdp":
         return enough
     low, high = 0.5 * enough, enough
-    while high - low > 0.005 * low:  # from the quick bound on: a tight one takes its time
+    while high - low > 0.005 * low:  # starts from the quick bound: a tight one is slow
         middle = 0.5 * (low + high) if low > 0.5 * enough else 0.9 * high
         cost = Accountant(kind).compose(PoissonSampled(rate, GaussianNoise(middle)), steps).epsilon(delta)
         low, high = (low, middle) if cost <= target else (middle, high)
@@ -257,39 +257,39 @@ def _noise(kind: str, target: float, delta: float, batches: int, epochs: int) ->
 
 
 def _check_options(clipping: str, mode: str, options: dict[str, Any]) -> None:
-    """Refuse what no proof covers, or what would draw from another generator."""
+    """Reject options without a privacy proof, or that use another generator."""
     for name, (value, why) in _FIXED.items():
         if options.get(name, value) is not value:
-            raise TrainingError(f"make_private does not take {name}={options[name]!r:.30}. {why}")
+            raise TrainingError(f"make_private does not support {name}={options[name]!r:.30}. {why}")
         options.pop(name, None)
     if clipping == "adaptive":
         raise TrainingError(
-            "make_private does not take clipping='adaptive': it divides by the size of the batch that was drawn, which "
+            "make_private does not support clipping='adaptive': it divides by the size of the drawn batch, which "
             "is a secret. Use 'flat' or 'per_layer'."
         )
     if mode not in _MODES:
-        raise TrainingError(f"grad_sample_mode is one of {', '.join(_MODES)}, not {mode!r:.30}.")
+        raise TrainingError(f"grad_sample_mode must be one of {', '.join(_MODES)}, got {mode!r:.30}.")
 
 
 def _check_local(module: object, data_loader: object) -> None:
-    """Refuse what is elsewhere, and say how that is trained."""
+    """Reject remote modules and data, and say how to train them."""
     if not isinstance(module, nn.Module) or isinstance(module, torch.jit.ScriptModule):
-        raise TrainingError(f"make_private takes a module of torch, not a {type(module).__name__}.{_ELSEWHERE}")
+        raise TrainingError(f"make_private needs a torch module, got a {type(module).__name__}.{_ELSEWHERE}")
     inside = (getattr(tensor, "child", None) for tensor in (*module.parameters(), *module.buffers()))
     wrapped = next((child for child in inside if child is not None), None)
     if wrapped is not None:
         raise TrainingError(
-            f"The parameters of this module are not here: it holds a {type(wrapped).__name__}. PrivacyEngine trains a "
-            f"module of this process; get it back with model.get() first.{_ELSEWHERE}"
+            f"The parameters of this module are remote: it holds a {type(wrapped).__name__}. PrivacyEngine trains "
+            f"local modules; fetch it with model.get() first.{_ELSEWHERE}"
         )
     if not isinstance(data_loader, DataLoader):
         raise TrainingError(
-            f"make_private takes a torch.utils.data.DataLoader of data in this process, not a "
+            "make_private needs a torch.utils.data.DataLoader of local data, got a "
             f"{type(data_loader).__name__}.{_ELSEWHERE}"
         )
 
 
 def _number(name: str, value: object, least: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= 1e6:
-        raise TrainingError(f"{name} is a number from {least:g} to 1e6, not {value!r:.30}.")
+        raise TrainingError(f"{name} must be a number from {least:g} to 1e6, got {value!r:.30}.")
     return float(value)

@@ -1,6 +1,6 @@
-"""Poisson sampling: who takes part is drawn by the cryptographic generator, as nobody else may know it.
+"""Poisson sampling with the cryptographic generator.
 
-What sampling adds to privacy holds only against those who can't tell who was drawn, so torch's generator, which a seed
+Sampling amplifies privacy only if the sample is secret, so torch's generator, which a seed
 repeats, is never used for it.
 """
 
@@ -11,23 +11,23 @@ import torch
 from syft.core.generator import Generator, local
 
 _MASK = 2**63 - 1
-# How many words are drawn at once: a data set may be large.
+# Number of words drawn at once, as a data set may be large.
 _PIECE = 1 << 20
 
 
 def poisson(count: int, rate: float, generator: Generator | None = None) -> torch.Tensor:
-    """Return which of `count` are drawn, in order: each with the same probability, whoever else is.
+    """Return the drawn indices below `count`, ascending: each drawn independently with the same probability.
 
     Args:
-        count: how many there are.
+        count: the number of elements.
         rate: the probability, from 0 to 1; rounded down to a multiple of 2^-63.
-        generator: where the words come from; the one of this thread by default.
+        generator: the source of random words; that of this thread by default.
 
     Returns:
-        Their numbers, as a tensor of int64. It may be empty.
+        The indices, as a tensor of int64. It may be empty.
     """
     if not 0.0 <= rate <= 1.0:
-        raise ValueError(f"A sampling rate is from 0 to 1, not {rate}.")
+        raise ValueError(f"A sampling rate must be from 0 to 1, got {rate}.")
     if rate == 1.0:
         return torch.arange(count)
     source = local() if generator is None else generator

@@ -1,12 +1,12 @@
-"""UserPrivacy: DP-FedAvg (McMahan and others, 2018). Each client as a whole is hidden in the model of a federated run.
+"""UserPrivacy: DP-FedAvg (McMahan and others, 2018), which hides each client in the model of a federated run.
 
-In each round every client takes part with the same probability, drawn in secret. Its update is clipped, by itself and
-again by the server where that sees updates. The sum of the updates gets Gaussian noise, and is divided by the number of
-clients that is expected, not by how many there were. All of that is done by the server, so it is trusted with what it
-sees (the central model). With secure aggregation it sees the sum only, to which it adds the noise.
+In each round every client takes part with the same probability, drawn in secret. Its update is clipped by the client,
+and again by the server if it sees updates. The sum of the updates gets Gaussian noise, and is divided by the expected
+number of clients, not by the actual one. The server does all of that, so it is trusted (the central model). With secure
+aggregation it sees only the sum, to which it adds the noise.
 
-Epsilon compares runs of which one has one client more; the number that sums are divided by stays. This unit is another
-one than that of data sets' budgets, and is never added to it.
+Epsilon compares runs of which one has one client more; the divisor of sums is the same. This unit differs from that of
+data sets' budgets, and the two are never added.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ from syft.federated.client.modifiers.clipping import MAX_CLIP, MIN_CLIP, clipped
 from syft.federated.client.state_vector import StateLayout
 from syft.federated.strategies.strategy import Strategy, Total
 
-# Name -> the least value, which is not allowed itself, and the largest one.
+# Name -> exclusive minimum and inclusive maximum.
 _LIMITS: dict[str, tuple[float, float]] = {
-    "noise_multiplier": (1e-4, 1e6),  # less hides nothing
+    "noise_multiplier": (1e-4, 1e6),  # less would hide nothing
     "clip": (MIN_CLIP, MAX_CLIP),
     "delta": (0.0, 0.5),
     "target_epsilon": (0.0, 1e4),
     "rate": (0.0, 1.0),
 }
 _OPTIONAL = frozenset({"noise_multiplier", "target_epsilon", "rate"})
-# The largest share of delta that a threshold of secure aggregation may take: by plan, and in the end.
+# The largest share of delta that a threshold of secure aggregation may use: planned, and in the end.
 _PLANNED, _ENDED = 0.1, 0.5
 _LEAST_SECURE = 3
 
 
 class UserPrivacy:
-    """Each client of a run is hidden: whoever gets the model learns little about whether it took part, and with what.
+    """Hides each client of a run: the model reveals little about its participation and its data.
 
-    Give it to `sy.federated.run` as `privacy`. What holds for the model does not hold for who took part in a round: the
-    server keeps that to itself. A run ends before the round that would pass `target_epsilon`.
+    Pass it to `sy.federated.run` as `privacy`. The guarantee is for the model, not for the participants of a round,
+    which the server keeps secret. A run ends before the round that would exceed `target_epsilon`.
 
     Args:
-        noise_multiplier: how much noise, in units of `clip`; None to have it found from `target_epsilon`.
-        clip: to what norm the update of a client is clipped, over all parameters together.
-        delta: the probability that the bound does not hold; well below one over the number of clients.
-        target_epsilon: the largest epsilon that the run may reach; None for no such limit.
-        rate: with what probability a client takes part in a round; None for `clients_per_round` of the run over the
+        noise_multiplier: the noise, in units of `clip`; None to derive it from `target_epsilon`.
+        clip: the norm to which the update of a client is clipped, over all parameters together.
+        delta: the probability with which the guarantee may fail; well below one over the number of clients.
+        target_epsilon: the largest epsilon that the run may reach; None for no limit.
+        rate: the probability that a client takes part in a round; None for `clients_per_round` of the run over the
             number of its clients.
-        dropout: with secure aggregation, the share of clients that is expected to be lost in a round. Epsilon holds if
-            whether a client is lost depends neither on its data nor on the other clients that were drawn.
+        dropout: with secure aggregation, the expected share of clients lost in a round. Epsilon holds if the loss of a
+            client depends neither on its data nor on the other drawn clients.
 
     Example:
         >>> import syft as sy
@@ -66,7 +66,7 @@ class UserPrivacy:
         1.51
     """
 
-    # Which runs are neighbours, for reports.
+    # The neighbouring relation, for reports.
     neighbours: ClassVar[Neighbours] = Neighbours.ADD_REMOVE_CLIENT
 
     def __init__(
@@ -85,12 +85,12 @@ class UserPrivacy:
                 continue
             if type(value) not in (int, float) or not least < value <= most:
                 raise TrainingError(
-                    f"{name} of UserPrivacy is a number above {least:g}, at most {most:g}, not {value!r:.50}."
+                    f"{name} of UserPrivacy must be a number above {least:g} and at most {most:g}, got {value!r:.50}."
                 )
         if noise_multiplier is None and target_epsilon is None:
-            raise TrainingError("UserPrivacy needs a noise_multiplier, or a target_epsilon.")
+            raise TrainingError("UserPrivacy needs noise_multiplier or target_epsilon.")
         if type(dropout) not in (int, float) or not 0 <= dropout < 1:
-            raise TrainingError(f"dropout of UserPrivacy is a number from 0, below 1, not {dropout!r:.50}.")
+            raise TrainingError(f"dropout of UserPrivacy must be a number from 0 to below 1, got {dropout!r:.50}.")
         self.clip, self.delta, self.target_epsilon = float(clip), float(delta), target_epsilon
         self.dropout = float(dropout)
         self._threshold: Threshold | None = None
@@ -103,35 +103,35 @@ class UserPrivacy:
     # --- a run ------------------------------------------------------------------------------------------------
 
     def check(self, strategy: Strategy) -> None:
-        """Raise if a strategy needs more of a client than what is clipped and hidden."""
+        """Raise if a strategy needs more of a client than the clipped update."""
         if not strategy.is_linear or strategy.extras:
             raise FederatedError(
-                f"{strategy!r} needs more than the sum of the clients' updates, which is all that UserPrivacy gives. "
+                f"{strategy!r} needs more than the sum of the clients' updates, which UserPrivacy does not provide. "
                 "Use one such as FedAvg, FedProx, FedAvgM, FedAdam or FedYogi."
             )
 
     def check_layout(self, layout: StateLayout) -> None:
-        """Raise if a model has buffers: noise on them makes variances negative, and counts and tables wrong."""
+        """Raise if a model has buffers: noise would make variances negative, and counts and tables wrong."""
         if layout.size != layout.parameters:
             raise FederatedError(
-                f"The model has {layout.size - layout.parameters} numbers in buffers, as batch norm has, and the noise "
-                "of UserPrivacy would fall on them: use GroupNorm or LayerNorm instead "
+                f"The model has {layout.size - layout.parameters} numbers in buffers, as with batch norm, to which "
+                "UserPrivacy would add noise. Use GroupNorm or LayerNorm instead "
                 "(sy.dp.PrivacyEngine.fix(model) does that), and no other buffers."
             )
 
     def begin(self, clients: int, rounds: int, rate: float | None = None) -> None:
-        """Begin a run: nothing is spent.
+        """Start a run with no privacy loss.
 
         Args:
-            clients: how many clients there are in all.
-            rounds: how many rounds are planned.
-            rate: with what probability a client takes part in a round, if this object does not say so itself.
+            clients: total number of clients.
+            rounds: number of planned rounds.
+            rate: the probability that a client takes part in a round, if this object has none.
         """
         if clients < 1:
-            raise FederatedError("A run has at least one client.")
+            raise FederatedError("A run needs at least one client.")
         rate = self._given_rate if self._given_rate is not None else 1.0 if rate is None else rate
         if not 0 < rate <= 1:
-            raise FederatedError(f"The sampling rate of clients is above 0 and at most 1, not {rate}.")
+            raise FederatedError(f"The sampling rate of clients must be above 0 and at most 1, got {rate}.")
         noise = self._given_noise
         if noise is None and self.target_epsilon is not None:
             try:
@@ -143,13 +143,13 @@ class UserPrivacy:
         self._spent = Accountant(neighbours=self.neighbours)
 
     def require(self, least: int, left: Callable[[int], int]) -> None:
-        """Charge each round for the probability that it misses a threshold; raises if that is too much of delta.
+        """Charge each round for the probability that it misses a threshold; raises if that exceeds its share of delta.
 
         Call it after `begin`, and after `load_state` if a run is resumed.
 
         Args:
-            least: the number of clients that a round begins with; with one there is no threshold.
-            left: gives the number of clients that must be left, of the number that a round began with.
+            least: minimum number of clients at the start of a round; 1 for no threshold.
+            left: returns the minimum number of clients at the end, from the number at the start.
         """
         if least <= 1 or self.rate is None:
             return
@@ -164,7 +164,7 @@ class UserPrivacy:
             self.noise_multiplier = found
 
     def _missed(self, dropout: float) -> float:
-        """Return the probability that a client makes up the number that a round needs, at a share of lost clients."""
+        """Return the probability that one client makes the difference for a threshold, at a share of lost clients."""
         if self._threshold is None or self.rate is None:
             return 0.0
         return self.rate * self._threshold.missed(self.clients, self.rate, min(1.0, dropout))
@@ -188,43 +188,43 @@ class UserPrivacy:
     @property
     def _event(self) -> PoissonSampled:
         if self.noise_multiplier is None or self.rate is None or not self.clients:
-            raise FederatedError("UserPrivacy has not begun a run: give it to sy.federated.run(privacy=...).")
+            raise FederatedError("UserPrivacy has no run. Pass it to sy.federated.run(privacy=...).")
         return PoissonSampled(self.rate, GaussianNoise(self.noise_multiplier))
 
     @property
     def expected(self) -> float:
-        """How many clients are expected in a round, which the sum of the updates is divided by."""
+        """The expected number of clients in a round, by which the sum of the updates is divided."""
         return (self.rate or 0.0) * self.clients
 
     def ending(self) -> str | None:
-        """Return why the run ends here: another round would pass the target; None if it goes on."""
+        """Return why the run ends here: another round would exceed the target; None if it continues."""
         if self.target_epsilon is None or self.cost(1) <= self.target_epsilon * (1 + 1e-9):
             return None
         return (
-            f"Another round would pass the target_epsilon of {self.target_epsilon:g}: "
+            f"Another round would exceed the target_epsilon of {self.target_epsilon:g}: "
             f"{self.epsilon:.4g} is spent at delta {self.delta:g} ({self.neighbours})."
         )
 
     def choose(self, count: int) -> list[int]:
-        """Draw who takes part in a round, in secret: their numbers. There may be none, which is a round like any other.
+        """Draw the participants of a round in secret, as indices. There may be none, which is a valid round.
 
         Args:
-            count: how many clients there are in all.
+            count: total number of clients.
         """
         if count != self.clients or self.rate is None:
-            raise FederatedError(f"The run began with {self.clients} clients, and there are {count} now.")
+            raise FederatedError(f"The run started with {self.clients} clients, but there are {count} now.")
         found: list[int] = poisson(count, self.rate).tolist()
         return found
 
-    def terms(self) -> dict[str, dict[str, Any]]:
-        """Return the term of each client's training."""
+    def modifiers(self) -> dict[str, dict[str, Any]]:
+        """Return the modifier of each client's training."""
         return {"clipping": {"clip": self.clip}}
 
     def bound(self, result: Any) -> Any:
-        """Return the answer of a client with its update clipped, whatever it did itself, and counting as one client.
+        """Return the result of a client with its update clipped by the server, and counting as one client.
 
         Args:
-            result: the answer; one that has no update is returned as it is, to be refused.
+            result: the result; one without an update is returned unchanged, to be refused later.
         """
         update = result.get("update") if isinstance(result, dict) else None
         if type(update) is not torch.Tensor or not update.dtype.is_floating_point:
@@ -234,28 +234,28 @@ class UserPrivacy:
         return bounded
 
     def release(self, total: Total | None, size: int, lost: float = 0.0) -> Total:
-        """Add noise to what the clients of a round gave together, and take note of what it costs.
+        """Add noise to the sum of a round, and record its privacy loss.
 
         Args:
-            total: the mean of their updates; None if nobody was drawn, or nobody answered: then there is noise only.
-            size: how many numbers the updates have.
+            total: the mean of the updates; None if no client was drawn or answered: then the result is noise.
+            size: the length of the updates.
             lost: the share of the drawn clients that dropped out. With a threshold, the round is charged for twice that
-                share of all clients if this is more than `dropout`, and FederatedError raised if delta has no room.
+                share of all clients if this is more than `dropout`; raises FederatedError if delta has no room.
 
         Returns:
-            The noisy sum, divided by the number of clients that is expected.
+            The noisy sum, divided by the expected number of clients.
         """
         event = self._event
         update, count = torch.zeros(size, dtype=torch.float64), 0
         if total is not None:
             if abs(total.weight - total.count) > 1e-6 or total.update.shape != (size,):
-                raise FederatedError("With UserPrivacy each client counts the same, and gives one update.")
+                raise FederatedError("With UserPrivacy all clients must have the same weight and one update.")
             update, count = total.update.to(torch.float64) * total.weight, total.count
         missed = self._missed(max(self.dropout, 2 * lost))
         if missed and self._spent.leaked + missed > _ENDED * self.delta:
             raise FederatedError(
-                f"{lost:.0%} of the clients that were drawn are lost. A round then misses the thresholds of secure "
-                f"aggregation because of one client with probability {missed:.2g}, and delta is {self.delta:g}: "
+                f"{lost:.0%} of the drawn clients are lost. A round then misses the thresholds of secure "
+                f"aggregation because of one client with probability {missed:.2g}, but delta is {self.delta:g}: "
                 "epsilon would not hold. Plan for losses with UserPrivacy(dropout=...), or lower min_clients of "
                 "SecureAggregation."
             )
@@ -263,7 +263,7 @@ class UserPrivacy:
         if missed:
             self._spent.compose(Approximate(0.0, missed))
         sigma = event.event.noise_multiplier * self.clip  # type: ignore[attr-defined]
-        # Noise is added on a grid, and rounding to it can move neighbours apart by a little more than the clip.
+        # Rounding to the grid of the noise can move neighbours apart by slightly more than the clip.
         sigma *= 1.0 + rounding_l2(sigma, size) / self.clip
         return Total(add_gaussian(update, sigma) / self.expected, self.expected, count)
 
@@ -271,17 +271,17 @@ class UserPrivacy:
 
     @property
     def epsilon(self) -> float:
-        """What was spent so far, at `delta`."""
+        """The privacy loss so far, at `delta`."""
         return self._spent.epsilon(self.delta)
 
     def cost(self, rounds: int) -> float:
-        """Return what will have been spent after so many more rounds, at `delta`."""
+        """Return the privacy loss after a number of further rounds, at `delta`."""
         after = self._spent.after(self._event, rounds)
         missed = self._missed(self.dropout)
         return (after.compose(Approximate(0.0, missed), rounds) if missed else after).epsilon(self.delta)
 
     def settings(self) -> dict[str, Any]:
-        """Return plain numbers by name that tell this from another one; None where the run decides."""
+        """Return plain numbers by name that distinguish these settings; None where the run decides."""
         return {
             "noise_multiplier": self._given_noise,
             "clip": self.clip,
@@ -292,7 +292,7 @@ class UserPrivacy:
         }
 
     def state(self) -> dict[str, Any]:
-        """Return what has to be remembered when a run is resumed: plain values by name."""
+        """Return the state for a checkpoint: plain values by name."""
         return {
             "noise_multiplier": self.noise_multiplier,
             "rate": self.rate,
@@ -301,17 +301,17 @@ class UserPrivacy:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` gave; call `begin` before. The noise stays what it was found to be."""
+        """Restore the result of `state`; call `begin` before. The noise keeps its value."""
         try:
             noise, rate, clients = float(state["noise_multiplier"]), float(state["rate"]), int(state["clients"])
             spent = Accountant.from_dict(state["spent"])
         except (KeyError, TypeError, ValueError) as error:
-            raise FederatedError(f"The state of UserPrivacy can't be read: {error}") from None
+            raise FederatedError(f"The state of UserPrivacy is invalid: {error}") from None
         if spent.neighbours is not self.neighbours:
-            raise FederatedError(f"The state of UserPrivacy counts {spent.neighbours}, not {self.neighbours}.")
+            raise FederatedError(f"The state of UserPrivacy must use {self.neighbours}, got {spent.neighbours}.")
         if clients != self.clients or not math.isclose(rate, self.rate or 0.0):
             raise FederatedError(
-                f"The run that is resumed had {clients} clients, each with a probability of {rate:g} in a round; "
+                f"The resumed run had {clients} clients, each with a probability of {rate:g} in a round; "
                 f"now it is {self.clients} and {self.rate or 0.0:g}. Resume it with the same clients."
             )
         self.noise_multiplier, self._spent = noise, spent

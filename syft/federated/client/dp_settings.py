@@ -1,4 +1,4 @@
-"""SampleSettings: how a worker is to train with differential privacy, as a client asks for it."""
+"""SampleSettings: settings for differentially private training, as requested by a client."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ import math
 
 from syft.exceptions import TrainingError
 
-# Name -> the least and the largest value; the least one is not allowed itself.
+# Name -> exclusive minimum and inclusive maximum.
 _LIMITS: dict[str, tuple[float, float]] = {
-    "noise_multiplier": (1e-4, 1e6),  # less hides nothing
+    "noise_multiplier": (1e-4, 1e6),  # less would hide nothing
     "max_grad_norm": (1e-9, 1e6),
     "delta": (0.0, 0.5),
     "target_epsilon": (0.0, 1e4),
     "rate": (0.0, 1.0),
 }
 _OPTIONAL = frozenset({"noise_multiplier", "target_epsilon", "rate"})
-# Below that a sample is never drawn, and an epoch never ends.
+# Below this rate samples are practically never drawn, and an epoch would not end.
 _LEAST_RATE = 1e-9
 
 
 @dataclasses.dataclass(frozen=True)
 class SampleSettings:
-    """How each step of a training hides each sample: gradients are clipped one by one, and noise is added to their sum.
+    """Settings of a private step: gradients are clipped per sample, and noise is added to their sum.
 
     Attributes:
-        noise_multiplier: how much noise, in units of `max_grad_norm`; None to have it found from `target_epsilon`.
-        max_grad_norm: to what norm the gradient of a sample is clipped.
-        delta: the probability that the bound on what is told about a sample does not hold.
-        target_epsilon: the largest epsilon that training may reach; None for no such limit.
-        rate: with what probability a sample is in a batch; None for `batch_size` over the size of the data set.
+        noise_multiplier: standard deviation of the noise in units of `max_grad_norm`; None to derive it from
+            `target_epsilon`.
+        max_grad_norm: the norm to which the gradient of a sample is clipped.
+        delta: the probability with which the privacy guarantee may fail.
+        target_epsilon: the largest epsilon that training may reach; None for no limit.
+        rate: the probability that a sample is in a batch; None for `batch_size` over the size of the data set.
     """
 
     noise_multiplier: float | None = None
@@ -45,14 +46,14 @@ class SampleSettings:
                 continue
             if type(value) not in (int, float) or not math.isfinite(value) or not least < value <= most:
                 raise TrainingError(
-                    f"{name} of differentially private training is a number above {least:g}, at most {most:g}, "
-                    f"not {value!r:.50}."
+                    f"{name} of differentially private training must be a number above {least:g} and at most {most:g}, "
+                    f"got {value!r:.50}."
                 )
             object.__setattr__(self, name, float(value))
         if self.rate is not None and self.rate < _LEAST_RATE:
-            raise TrainingError(f"rate is the probability that a sample is in a batch: at least {_LEAST_RATE:g}.")
+            raise TrainingError(f"rate, the probability that a sample is in a batch, must be at least {_LEAST_RATE:g}.")
         if self.noise_multiplier is None and self.target_epsilon is None:
-            raise TrainingError("Differentially private training needs a noise_multiplier, or a target_epsilon.")
+            raise TrainingError("Differentially private training needs noise_multiplier or target_epsilon.")
 
     def to_dict(self) -> dict[str, float | None]:
         """Return the settings as plain numbers by name."""
@@ -60,7 +61,7 @@ class SampleSettings:
 
 
 def settings_from(numbers: object) -> SampleSettings:
-    """Return settings that may come from anyone; refuses what is not complete, or no settings at all."""
+    """Return settings built from untrusted values; raises TrainingError if they are incomplete."""
     if type(numbers) is not dict or numbers.keys() != _LIMITS.keys():
-        raise TrainingError(f"Differentially private training is told {', '.join(_LIMITS)}: numbers by name.")
+        raise TrainingError(f"Private training needs its settings as numbers by name: {', '.join(_LIMITS)}.")
     return SampleSettings(**numbers)

@@ -10,7 +10,7 @@ from syft.federated.client.dp_settings import SampleSettings
 from syft.federated.client.fit_loop import AS_TENSORS, batches
 from syft.federated.client.train_config import TrainConfig
 
-# Method of private training -> a function that makes it. Filled by `syft.dp.registration`.
+# Method of private training -> its factory. Registered by `syft.dp.registration`.
 PRIVATE_TRAININGS: dict[str, Callable[..., Any]] = {}
 DP_SGD = "dp_sgd"
 _MOST_SECONDS = 3600.0
@@ -27,17 +27,17 @@ def prepare(
     apart: bool = False,
     step_seconds: float | None = None,
 ) -> Any:
-    """Return a private training that is checked and has a price; see `syft.dp.training.dp_sgd.PrivateTraining`."""
+    """Return a validated private training with its privacy loss; see `syft.dp.training.dp_sgd.PrivateTraining`."""
     return PRIVATE_TRAININGS[DP_SGD](model, loss_fn, pair, settings, config, spent, times, apart, step_seconds)
 
 
 def step_seconds_of(worker: Any) -> float | None:
-    """Return how many seconds the owner of a worker lets each step of a private training take; None: measured."""
+    """Return the duration in seconds that the worker's owner set for a private step; None to measure it."""
     return check_step_seconds(None if worker is None else getattr(worker.policy, "step_seconds", None))
 
 
 def check_step_seconds(seconds: Any) -> float | None:
-    """Return the planned duration of a step of private training if it is one; None: it is measured."""
+    """Return the duration of a private step if it is valid; None to measure it."""
     if seconds is None:
         return None
     if type(seconds) not in (int, float) or not 0 < seconds <= _MOST_SECONDS:
@@ -52,8 +52,8 @@ def pair_of(dataset: object) -> tuple[Any, Any]:
     if pair is not None:
         return pair[0], pair[1]
     if not hasattr(dataset, "__len__"):
-        raise TrainingError("Private training draws from a data set that has a length.")
+        raise TrainingError("Private training needs a data set with a length.")
     found = list(batches(dataset, max(1, len(dataset)), shuffle=False))
     if not found:
-        raise TrainingError("The data set has no samples, so there is nothing to train on.")
+        raise TrainingError("The data set has no samples to train on.")
     return found[0]

@@ -1,6 +1,6 @@
-"""FederatedClient: a worker that trains on data sets of its own, for whoever sends it a TrainConfig.
+"""FederatedClient: a worker that trains on its own data sets with the TrainConfig of a client.
 
-The same methods ask a worker that is elsewhere: see trainer.py for what it does then.
+The same methods call a remote worker; fit_service.py handles those calls.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from syft.pointers.pointer_tensor import PointerTensor
 
 
 class FederatedClient(ObjectStorage):
-    """Something that holds data sets and trains on them, where they are.
+    """Holds data sets and trains on them locally.
 
     Args:
-        datasets: data sets by key: anything that gives pairs of a sample and its target.
+        datasets: data sets by key. Each yields pairs of a sample and its target.
     """
 
     def __init__(self, datasets: dict[str, Any] | None = None) -> None:
@@ -48,31 +48,31 @@ class FederatedClient(ObjectStorage):
 
     @property
     def train_config(self) -> TrainConfig | None:
-        """The config that was set here with `set_obj`; those of clients are theirs."""
+        """The config set with `set_obj`. Configs sent by clients are separate."""
         own = trainer_of(self).own
         return None if own is None else own.config
 
     @property
     def optimizer(self) -> torch.optim.Optimizer | None:
-        """The optimizer of that config, once it has trained."""
+        """The optimizer of `train_config`; None before the first training."""
         own = trainer_of(self).own
         return None if own is None else own.optimizer
 
     def add_dataset(self, dataset: Any, key: str) -> None:
-        """Keep a data set under a key; raises ValueError if the key is taken.
+        """Add a data set under a key; raises ValueError if the key exists.
 
         Args:
-            dataset: anything that gives pairs of a sample and its target.
+            dataset: yields pairs of a sample and its target.
             key: its name.
         """
         trainer_of(self).add(dataset, key)
 
     def remove_dataset(self, key: str) -> None:
-        """Forget a data set; silent if it is not there."""
+        """Remove a data set; does nothing if it does not exist."""
         trainer_of(self).remove(key)
 
     def set_obj(self, obj: Any) -> None:
-        """Keep an object; a TrainConfig becomes the current one instead, with a new optimizer."""
+        """Store an object. A TrainConfig becomes the current config instead, with a new optimizer."""
         if isinstance(obj, TrainConfig):
             trainer_of(self).own = Training(obj)
         else:
@@ -83,8 +83,8 @@ class FederatedClient(ObjectStorage):
 
         Args:
             dataset_key: the key of the data set.
-            device: where to compute.
-            **kwargs: taken and ignored, as in earlier releases.
+            device: the device to compute on.
+            **kwargs: accepted and ignored, as in earlier releases.
 
         Returns:
             The loss of the last batch.
@@ -100,35 +100,35 @@ class FederatedClient(ObjectStorage):
         return_raw_accuracy: bool = True,
         device: str = "cpu",
     ) -> dict[str, Any]:
-        """Run the model of the current config over a data set, without changing it.
+        """Evaluate the model of the current config on a data set, without changing the model.
 
         Args:
             dataset_key: the key of the data set.
-            return_histograms: give `histogram_predictions` and `histogram_target`: how often each class occurs.
+            return_histograms: return `histogram_predictions` and `histogram_target`, the counts of each class.
             nr_bins: the number of classes; -1 for as many as the model has outputs.
-            return_loss: give `loss`, the mean over the samples.
-            return_raw_accuracy: give `nr_correct_predictions` and `nr_predictions`. What is predicted is the largest
-                output, or with a single one whether it is above one half.
-            device: where to compute.
+            return_loss: return `loss`, the mean over the samples.
+            return_raw_accuracy: return `nr_correct_predictions` and `nr_predictions`. The prediction is the largest
+                output, or for a single output whether it is above one half.
+            device: the device to compute on.
         """
         wanted = Evaluation(return_histograms, nr_bins, return_loss, return_raw_accuracy)
         return trainer_of(self).evaluate(None, dataset_key, device, wanted)
 
 
 class FederatedCaller:
-    """What a client asks of a worker that trains: the methods of FederatedClient, one message out and one back."""
+    """The methods of FederatedClient for a remote worker: one request and one response each."""
 
     def fit(self, dataset_key: str, device: str = "cpu", timeout: float | None = None, **kwargs: Any) -> Any:
-        """Have the worker train the model of the config that was sent to it, on one of its data sets.
+        """Train the model of the config that was sent to the worker, on one of the worker's data sets.
 
         Args:
             dataset_key: the key of the data set.
-            device: where to compute, there.
-            timeout: how many seconds to wait at most; None for as long as it takes.
-            **kwargs: taken and ignored, as in earlier releases.
+            device: the device to compute on, at the worker.
+            timeout: maximum seconds to wait; None for no limit.
+            **kwargs: accepted and ignored, as in earlier releases.
 
         Returns:
-            The loss of the last batch; a pointer to it if it may not leave the worker.
+            The loss of the last batch, or a pointer to it if it may not leave the worker.
         """
         stream = _stream_to(self)
         if stream is None:
@@ -152,14 +152,14 @@ class FederatedCaller:
         timeout: float | None = None,
         **kwargs: object,
     ) -> Any:
-        """Have the worker train, while others do too: `await asyncio.gather(alice.async_fit(...), ...)`.
+        """Train concurrently with other workers: `await asyncio.gather(alice.async_fit(...), ...)`.
 
         Args:
             dataset_key: the key of the data set.
-            return_ids: kept from earlier releases.
-            device: where to compute, there.
-            timeout: how many seconds to wait at most; None for as long as it takes.
-            **kwargs: taken and ignored, as in earlier releases.
+            return_ids: ignored, as in earlier releases.
+            device: the device to compute on, at the worker.
+            timeout: maximum seconds to wait; None for no limit.
+            **kwargs: accepted and ignored, as in earlier releases.
         """
         return await _in_thread(lambda: self.fit(dataset_key, device, timeout))
 
@@ -173,7 +173,7 @@ class FederatedCaller:
         device: str = "cpu",
         timeout: float | None = None,
     ) -> dict[str, Any]:
-        """Have the worker run the model of the config over one of its data sets; see FederatedClient.evaluate."""
+        """Evaluate the model of the config on one of the worker's data sets; see FederatedClient.evaluate."""
         wanted = (return_histograms, nr_bins, return_loss, return_raw_accuracy)
         stream = _stream_to(self)
         if stream is None:
@@ -184,18 +184,18 @@ class FederatedCaller:
 
 
 class RemoteFederatedClient(FederatedCaller, FederatedClient):
-    """A worker that is elsewhere: its data sets are there too."""
+    """A remote worker, whose data sets are remote too."""
 
     @property
     def datasets(self) -> dict[str, Any]:
-        """Refuse: what is there is not here."""
+        """Raise AttributeError: the data sets are at the worker."""
         raise AttributeError("The data sets of this worker are in another process.")
 
     def add_dataset(self, dataset: Any, key: str) -> None:
-        """Send a data set to the worker, to be kept under a key; its owner alone may do that where a policy holds.
+        """Send a data set to the worker and add it under a key. If a policy is set, only the owner may do this.
 
         Args:
-            dataset: anything that gives pairs of a sample and its target.
+            dataset: yields pairs of a sample and its target.
             key: its name.
         """
         as_tensors = AS_TENSORS.get(type(dataset))
@@ -209,21 +209,21 @@ class RemoteFederatedClient(FederatedCaller, FederatedClient):
         claims = [Lease(stream, i) for i in ids]
         stream.post(m.BatchMessage((*kept, add)))
         stream.synchronize()
-        claims.clear()  # the data set has the tensors; as objects they go
+        claims.clear()  # the data set holds the tensors; the separate objects are not needed
 
     def remove_dataset(self, key: str) -> None:
-        """Have the worker forget a data set; silent if it is not there."""
+        """Remove a data set at the worker; does nothing if it does not exist."""
         local_worker().stream_to(self).run(REMOVE_DATASET, (key,), {}, None)
 
 
 def _stream_to(worker: object) -> Any:
-    """Return the stream of whoever calls to a worker; None if that is the worker itself."""
+    """Return the caller's stream to a worker; None if the caller is the worker itself."""
     caller = local_worker(required=False)
     return None if caller is None or caller is worker else caller.stream_to(worker)
 
 
 def _pointer_to(lease: Lease, refused: Exception) -> Any:
-    """Return a pointer to a loss that stays at its worker; raise if it was not the loss that was refused."""
+    """Return a pointer to a loss that stays at its worker; reraise if something else was refused."""
     try:
         meta: TensorMeta = lease.stream.describe(Ref(lease.obj_id))
     except ObjectNotFoundError:
@@ -232,7 +232,7 @@ def _pointer_to(lease: Lease, refused: Exception) -> Any:
 
 
 async def _in_thread(function: Callable[[], Any]) -> Any:
-    """Run a function in a thread of its own; asyncio's pool has few, and each training holds one for long."""
+    """Run a function in its own thread: trainings would exhaust asyncio's small thread pool."""
     future: Future[Any] = Future()
     context = contextvars.copy_context()
 
@@ -242,7 +242,7 @@ async def _in_thread(function: Callable[[], Any]) -> Any:
         except Exception as error:
             future.set_exception(error)
         finally:
-            future.cancel()  # only if neither has happened
+            future.cancel()  # does nothing if the future is done
 
     threading.Thread(target=run, name="syft async_fit", daemon=True).start()
     return await asyncio.wrap_future(future)

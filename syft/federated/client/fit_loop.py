@@ -1,4 +1,4 @@
-"""The loop that trains: one config, its model, its optimizer, and batches of a data set."""
+"""The training loop of `worker.fit`: a config, its model, its optimizer, and batches of a data set."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 import math
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -22,20 +22,20 @@ from syft.workers.access.fake_execution import foresee
 from syft.workers.access.tensor_spec import TensorSpec
 
 Pair = tuple[Any, Any]
-# Kind of data set -> its samples and targets as two tensors, or None: then samples are asked for one by one.
+# Type of a data set -> its samples and targets as two tensors, or None to read samples one by one.
 AS_TENSORS: dict[type, Callable[[Any], Pair | None]] = {
     TensorDataset: lambda dataset: dataset.tensors if len(dataset.tensors) == 2 else None
 }
 DEVICES = frozenset({"cpu", "cuda", "mps", "xpu"})
 _TARGET = "target"
-_NO_SAMPLES = "The data set has no samples, so there is nothing to train on."
+_NO_SAMPLES = "The data set has no samples to train on."
 
 
 class Training:
-    """What one client trains with at one worker: a config and the optimizer of its model.
+    """The state of one client's training at one worker: a config and the optimizer of its model.
 
     Args:
-        config: the config.
+        config: the training settings.
     """
 
     def __init__(self, config: TrainConfig) -> None:
@@ -44,13 +44,13 @@ class Training:
         self.optimizer: torch.optim.Optimizer | None = None
         self._model: Any = None
         self._device: torch.device | None = None
-        # What private trainings have spent so far, as an accountant writes it.
+        # Privacy loss of the private trainings so far, as written by an accountant.
         self.spent: dict[str, Any] | None = None
-        # Two calls at once would step over each other's gradients.
+        # Two concurrent calls would overwrite each other's gradients.
         self.turn = threading.Lock()
 
     def check(self, model: object, loss_fn: object, device: str) -> None:
-        """Raise if a model can't be trained, as far as that can be told without data."""
+        """Raise if a model can't be trained. The data is not read."""
         unwrapped(loss_fn)
         build_optimizer(self.config.optimizer, self.config.optimizer_args, unwrapped(model))
         _device(device)
@@ -61,7 +61,7 @@ class Training:
         loss_fn: object,
         dataset: object,
         device: str,
-        go_on: Callable[[], None],
+        check_cancelled: Callable[[], None],
     ) -> torch.Tensor:
         """Train a model on a data set, in place, and return the loss of the last batch.
 
@@ -69,78 +69,115 @@ class Training:
             model: the model.
             loss_fn: its loss.
             dataset: pairs of samples and targets.
-            device: where to compute.
-            go_on: called before each batch; raises if nobody wants the result any more.
+            device: the device to compute on.
+            check_cancelled: called before each batch; raises if the result is no longer needed.
         """
-        run, call_loss = unwrapped(model), loss_caller(unwrapped(loss_fn))
-        with self.turn, placed(model, device) as place, torch.enable_grad(), in_mode(run, training=True):
-            optimizer = self._optimizer_of(run, place)
-            loss = None
-            for data, target in self._batches(dataset, place):
-                go_on()
-                optimizer.zero_grad()
-                loss = one_number(call_loss(output_of(run(data)), target))
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
+        run, loss = unwrapped(model), None
+        with self.turn, moved_to(model, device) as torch_device, torch.enable_grad(), in_mode(run, training=True):
+            optimizer = self._optimizer_of(run, torch_device)
+            steps = train_steps(
+                run, unwrapped(loss_fn), dataset, self.config, optimizer, check_cancelled, torch_device=torch_device
+            )
+            for step_loss, _ in steps:
+                loss = step_loss
             if loss is None:
                 raise TrainingError(_NO_SAMPLES)
-            optimizer.zero_grad()  # what comes back is a model, not the last gradient of the data
+            optimizer.zero_grad()  # the returned model must not carry a gradient of the data
             return loss.detach().cpu()
 
-    def fit_privately(self, prepared: Any, model: Any, device: str, go_on: Callable[[], None]) -> torch.Tensor:
-        """Train a model with differential privacy, in place; whoever calls has the turn, and has paid.
+    def fit_privately(
+        self, prepared: Any, model: Any, device: str, check_cancelled: Callable[[], None]
+    ) -> torch.Tensor:
+        """Train a model with differential privacy, in place. The caller holds `turn` and has paid.
 
         Args:
-            prepared: the private training of this model; see private.py.
+            prepared: the private training of this model; see dp_training.py.
             model: the model.
-            device: where to compute.
-            go_on: called before each batch; raises if nobody wants the result any more.
+            device: the device to compute on.
+            check_cancelled: called before each batch; raises if the result is no longer needed.
 
         Returns:
-            NaN instead of a loss, which would tell of the data in the clear.
+            NaN instead of a loss, which would not be private.
         """
         run = unwrapped(model)
-        with placed(model, device) as place, torch.enable_grad():
-            optimizer = self._optimizer_of(run, place)
-            prepared.run(optimizer, go_on, place=place)
+        with moved_to(model, device) as torch_device, torch.enable_grad():
+            optimizer = self._optimizer_of(run, torch_device)
+            prepared.run(optimizer, check_cancelled, torch_device=torch_device)
         return torch.tensor(math.nan)
 
-    def _batches(self, dataset: object, place: torch.device) -> Iterator[Pair]:
-        """Yield the batches of all epochs, as many as the config wants."""
-        left = self.config.max_nr_batches if self.config.max_nr_batches > 0 else -1
-        for _ in range(self.config.epochs):
-            for data, target in batches(dataset, self.config.batch_size, self.config.shuffle):
-                yield on_device(data, place), on_device(target, place)
-                left -= 1
-                if left == 0:
-                    return
-
-    def _optimizer_of(self, model: object, place: torch.device) -> torch.optim.Optimizer:
-        """Return the optimizer of a model; it goes on with what it remembers, as long as it is the same model."""
-        last = self.optimizer if self._device == place else None
+    def _optimizer_of(self, model: object, torch_device: torch.device) -> torch.optim.Optimizer:
+        """Return the optimizer of a model. Its state is reused as long as the model is the same."""
+        last = self.optimizer if self._device == torch_device else None
         if last is not None and self._model is model:
             return last
         made = build_optimizer(self.config.optimizer, self.config.optimizer_args, model)
-        self.optimizer, self._model, self._device = made, model, place
+        self.optimizer, self._model, self._device = made, model, torch_device
         return made
 
 
+def train_steps(
+    model: Callable[..., Any],
+    loss_fn: object,
+    dataset: object,
+    config: TrainConfig,
+    optimizer: torch.optim.Optimizer,
+    check_cancelled: Callable[[], None],
+    *,
+    generator: torch.Generator | None = None,
+    torch_device: torch.device | None = None,
+    turn: Callable[[], AbstractContextManager[object]] = nullcontext,
+    before_step: Callable[[], None] | None = None,
+) -> Iterator[tuple[torch.Tensor, Any]]:
+    """Train on the batches of all epochs, up to the config's limit; yields the loss and the targets of each step.
+
+    Args:
+        model: the model.
+        loss_fn: its loss.
+        dataset: pairs of samples and targets.
+        config: the training settings.
+        optimizer: makes the steps.
+        check_cancelled: called before each batch; raises if the result is no longer needed.
+        generator: decides the order of the samples; None for torch's default generator.
+        torch_device: the device of the model; None if the batches are on it.
+        turn: returns a context manager for the forward and backward pass of each step.
+        before_step: called after the gradients are computed, before each step.
+    """
+    call_loss = loss_caller(loss_fn)
+    left = config.max_nr_batches if config.max_nr_batches > 0 else -1
+    for _ in range(config.epochs):
+        for data, target in batches(dataset, config.batch_size, config.shuffle, generator):
+            if torch_device is not None:
+                data, target = on_device(data, torch_device), on_device(target, torch_device)
+            check_cancelled()
+            optimizer.zero_grad()
+            with turn():
+                loss = one_number(call_loss(output_of(model(data)), target))
+                loss.backward()  # type: ignore[no-untyped-call]
+            if before_step is not None:
+                before_step()
+            optimizer.step()
+            yield loss, target
+            left -= 1
+            if left == 0:
+                return
+
+
 def build_optimizer(name: str, settings: dict[str, Any], model: object) -> torch.optim.Optimizer:
-    """Make an optimizer of the closed table over the parameters of a model."""
+    """Build an optimizer of the closed table for the parameters of a model."""
     parameters = [p for p in getattr(model, "parameters", list)() if p.requires_grad]
     if not parameters:
-        raise TrainingError("The model has no parameters that can be trained.")
+        raise TrainingError("The model has no trainable parameters.")
     try:
         return KINDS[name](parameters, **settings)
     except (TypeError, ValueError) as error:
-        raise TrainingError(f"torch refuses the optimizer_args of {name}: {str(error)[:200]}") from None
+        raise TrainingError(f"torch rejected the optimizer_args of {name}: {str(error)[:200]}") from None
 
 
-class PredictedOutput(Exception):
-    """A mistake that shapes alone tell of.
+class PredictedError(Exception):
+    """An error that follows from shapes alone.
 
     Args:
-        error: the mistake.
+        error: the error.
     """
 
     def __init__(self, error: Exception) -> None:
@@ -148,26 +185,26 @@ class PredictedOutput(Exception):
         self.error = error
 
 
-def foresee_step(model: object, loss_fn: object, dataset: object, batch_size: int) -> None:
-    """Raise `PredictedOutput` if a step would fail due to the shapes of its first batch; no values are looked at."""
+def predict_step(model: object, loss_fn: object, dataset: object, batch_size: int) -> None:
+    """Raise `PredictedError` if a step would fail due to the shapes of its first batch. No values are read."""
     first = next(batches(dataset, batch_size, shuffle=False), None)
     if first is None:
-        raise PredictedOutput(TrainingError(_NO_SAMPLES))
+        raise PredictedError(TrainingError(_NO_SAMPLES))
     if not isinstance(model, Plan) or not isinstance(loss_fn, Plan):
-        return  # what a script module does is known when it has run
+        return  # a script module can only be run
     try:
-        output = _foreseen(model, first[0])
+        output = _predicted(model, first[0])
         if isinstance(output, TensorSpec):
             zeros = output_of(torch.zeros(output.shape, dtype=output.dtype))
-            loss = loss_caller(loss_fn, lambda *args: _foreseen(loss_fn, *args))(zeros, first[1])
+            loss = loss_caller(loss_fn, lambda *args: _predicted(loss_fn, *args))(zeros, first[1])
             if isinstance(loss, TensorSpec):
                 one_number(torch.zeros(loss.shape))
     except Exception as error:
-        raise PredictedOutput(error) from None
+        raise PredictedError(error) from None
 
 
-def _foreseen(plan: Plan, *args: object) -> Any:
-    """Return the form of what a plan gives; None if only values tell."""
+def _predicted(plan: Plan, *args: object) -> Any:
+    """Return the spec of a plan's result; None if it depends on values."""
     found = foresee(RUN_PLAN, (plan, *args), {}, grad_enabled=True)
     found.raise_error()
     return found.result
@@ -177,21 +214,21 @@ def _foreseen(plan: Plan, *args: object) -> Any:
 
 
 def unwrapped(part: object) -> Any:
-    """Return what is called: a plan, or the module or function inside a wrapper."""
+    """Return the callable: a plan, or the module or function inside a wrapper."""
     part = part.obj if isinstance(part, ObjectWrapper) else part
     if isinstance(part, Plan) and not part.is_built:
-        raise TrainingError(f"The plan {part.name!r} was sent before it was built.")
+        raise TrainingError(f"The plan {part.name!r} was sent before it was built. Call plan.build(example) first.")
     if not callable(part):
-        raise TrainingError(f"A {type(part).__name__} is neither a model nor a loss: it can't be called.")
+        raise TrainingError(f"A model or a loss must be callable, got a {type(part).__name__}.")
     return part
 
 
 def loss_caller(loss_fn: Any, call: Callable[..., Any] | None = None) -> Callable[[Any, Any], Any]:
-    """Return a function of output and target, which gives them in whichever order a loss takes them.
+    """Return a function of output and target that passes them in the order the loss expects.
 
     Args:
         loss_fn: the loss.
-        call: what is called with them; the loss itself if None.
+        call: the function to call instead of the loss.
     """
     function = loss_fn if call is None else call
     is_first = _argument_names(loss_fn)[:1] == [_TARGET]
@@ -199,7 +236,7 @@ def loss_caller(loss_fn: Any, call: Callable[..., Any] | None = None) -> Callabl
 
 
 def _argument_names(function: Any) -> list[str]:
-    """Return the names of the arguments of a loss, as far as it tells them."""
+    """Return the argument names of a loss, if they can be read."""
     if isinstance(function, Plan):
         return [argument.name or "" for argument in function.program.arguments]
     scripted = function.forward if isinstance(function, torch.jit.ScriptModule) else function
@@ -214,23 +251,23 @@ def _argument_names(function: Any) -> list[str]:
 
 
 def output_of(value: object) -> torch.Tensor:
-    """Return what a model gives, or refuse it."""
+    """Return the model's output, or raise TrainingError if it is not a tensor with rows."""
     if not isinstance(value, torch.Tensor) or value.dim() == 0:
-        raise TrainingError(f"A model gives one tensor with a row for each sample, not a {type(value).__name__}.")
+        raise TrainingError(f"A model must return one tensor with a row for each sample, got a {type(value).__name__}.")
     return value
 
 
 def one_number(loss: object) -> torch.Tensor:
-    """Return the loss of a batch, or refuse it."""
+    """Return the loss of a batch as a scalar, or raise TrainingError."""
     if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
         what = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else type(loss).__name__
-        raise TrainingError(f"The loss of a batch is one number, and this loss_fn gives {what}. Take its mean.")
+        raise TrainingError(f"The loss of a batch must be one number, but this loss_fn returns {what}. Use its mean.")
     return loss.reshape(()) if loss.dim() else loss
 
 
 @contextmanager
 def in_mode(model: object, training: bool) -> Iterator[None]:
-    """Switch a module to train or eval mode for a while; a plan is what it was when it was recorded."""
+    """Switch a module to train or eval mode within the context. Plans keep the mode they were recorded in."""
     if not isinstance(model, torch.nn.Module):
         yield
         return
@@ -243,18 +280,18 @@ def in_mode(model: object, training: bool) -> Iterator[None]:
 
 
 @contextmanager
-def placed(model: object, device: str) -> Iterator[torch.device]:
-    """Put a model on a device for a while, in place."""
-    place = _device(device)
+def moved_to(model: object, device: str) -> Iterator[torch.device]:
+    """Move a model to a device within the context, in place."""
+    torch_device = _device(device)
     part = unwrapped(model)
-    if place.type == "cpu":
-        yield place
+    if torch_device.type == "cpu":
+        yield torch_device
         return
     tensors = part.state.tensors() if isinstance(part, Plan) else [*part.parameters(), *part.buffers()]
     try:
         for tensor in tensors:
-            tensor.data = tensor.data.to(place)
-        yield place
+            tensor.data = tensor.data.to(torch_device)
+        yield torch_device
     finally:
         for tensor in tensors:
             tensor.data = tensor.data.cpu()
@@ -262,13 +299,13 @@ def placed(model: object, device: str) -> Iterator[torch.device]:
 
 def _device(name: Any) -> torch.device:
     try:
-        place = torch.device(name)
-        if place.type in DEVICES:
-            torch.empty(0, device=place)
-            return place
-    except (RuntimeError, TypeError, ValueError, AssertionError):  # what torch raises for a device that is not there
+        torch_device = torch.device(name)
+        if torch_device.type in DEVICES:
+            torch.empty(0, device=torch_device)
+            return torch_device
+    except (RuntimeError, TypeError, ValueError, AssertionError):  # raised by torch for a missing device
         pass
-    raise TrainingError(f"There is no device {str(name)!r:.50} here to train on; device='cpu' always is.")
+    raise TrainingError(f"The device {str(name)!r:.50} is not available on this worker. Use device='cpu'.")
 
 
 # --- data ---------------------------------------------------------------------------------------------------
@@ -277,7 +314,7 @@ def _device(name: Any) -> torch.device:
 def batches(
     dataset: object, batch_size: int, shuffle: bool, generator: torch.Generator | None = None
 ) -> Iterator[Pair]:
-    """Yield batches of samples and targets, as copies: whatever is done to them, the data set stays as it is."""
+    """Yield batches of samples and targets as copies, so that changes to them never reach the data set."""
     as_tensors = AS_TENSORS.get(type(dataset))
     pair = None if as_tensors is None else as_tensors(dataset)
     if pair is None:
@@ -300,10 +337,10 @@ def _collated(dataset: Any, batch_size: int, shuffle: bool, generator: torch.Gen
         return
     for batch in DataLoader(dataset, batch_size=batch_size, shuffle=shuffle and has_length, generator=generator):
         if not isinstance(batch, tuple | list) or len(batch) != 2:
-            raise TrainingError("A data set to train on gives pairs of a sample and its target.")
+            raise TrainingError("A data set to train on must yield pairs of a sample and its target.")
         yield batch[0], batch[1]
 
 
-def on_device(value: object, place: torch.device) -> Any:
+def on_device(value: object, torch_device: torch.device) -> Any:
     """Return samples or targets on a device."""
-    return value.to(place) if isinstance(value, torch.Tensor) else value
+    return value.to(torch_device) if isinstance(value, torch.Tensor) else value

@@ -1,7 +1,7 @@
-"""FitService: the data sets of a worker, and what it does when a client asks it to train or to evaluate.
+"""FitService: the data sets of a worker, and the handlers for training and evaluation requests.
 
-Whoever asks trains with the config that they sent: each session has its own, and the worker itself has one. All of it
-goes through the table of WORKER_COMMANDS, so it is the same for every kind of worker.
+Each session trains with the config that it sent; the worker itself has one too. Requests arrive through
+WORKER_COMMANDS, so they work the same on every kind of worker.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import NotPermittedError, TrainingError
 from syft.federated.client.dp_training import pair_of, prepare, step_seconds_of
 from syft.federated.client.evaluation import Evaluation, evaluate
-from syft.federated.client.fit_loop import AS_TENSORS, PredictedOutput, Training, foresee_step, unwrapped
+from syft.federated.client.fit_loop import AS_TENSORS, PredictedError, Training, predict_step, unwrapped
 from syft.federated.client.secure_aggregation.client_policy import check_unmasked
-from syft.federated.client.stored_dataset import DATASET, keep, kept_at, kept_keys
+from syft.federated.client.stored_dataset import DATASET, find_stored, store_dataset, stored_keys
 from syft.federated.client.train_config import USE_CONFIG, TrainConfig
 from syft.workers.access.policy import ALLOW_ALL, check_release, pay
 from syft.workers.execution.copies import is_plain
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger("syft.workers")
 FIT, EVALUATE = "syft.fit", "syft.evaluate"
 ADD_DATASET, REMOVE_DATASET = "syft.add_dataset", "syft.remove_dataset"
-# How many names an error lists.
+# Maximum number of names in an error text.
 _SHOWN = 10
 
 
 class FitService:
-    """The data sets of a worker, and what each client trains with.
+    """The data sets of a worker and the trainings of its clients.
 
     Args:
-        worker: the worker, or anything that holds objects.
+        worker: the worker, or any object that holds objects.
         datasets: data sets by key.
     """
 
     def __init__(self, worker: object, datasets: dict[str, Any] | None = None) -> None:
-        self._worker = weakref.ref(worker)  # which holds this trainer
+        self._worker = weakref.ref(worker)  # the worker holds this service
         self.datasets: dict[str, Any] = dict(datasets or {})
-        # The worker's own, and one for each session; that of a session goes with it.
+        # The worker's own training, and one for each session, dropped with the session.
         self.own: Training | None = None
         self._by_session: weakref.WeakKeyDictionary[Session, Training] = weakref.WeakKeyDictionary()
 
@@ -60,47 +60,47 @@ class FitService:
     # --- data sets and configs --------------------------------------------------------------------------------
 
     def add(self, dataset: object, key: str) -> None:
-        """Keep a data set under a key; for good where the worker has a store, if it is made of two tensors."""
+        """Add a data set under a key. Two tensors are stored on disk if the worker has storage."""
         if type(key) is not str or not key:
-            raise TrainingError("The key of a data set is a name, such as 'xor'.")
+            raise TrainingError("The key of a data set must be a non-empty string, such as 'xor'.")
         if self.has(key):
-            raise TrainingError(f"There is a data set {key!r:.50} already; remove_dataset({key!r:.50}) first.")
+            raise TrainingError(f"The data set {key!r:.50} already exists. Call remove_dataset({key!r:.50}) first.")
         keeper = getattr(self.worker.object_store, "keeper", None)
         pair = None if keeper is None else _tensors_of(dataset)
         if pair is not None and all(map(is_plain, pair)):
-            keep(self.worker, key, pair)
+            store_dataset(self.worker, key, pair)
             return
         if keeper is not None and keeper.storage is not None:
             logger.warning(
-                "The data set %r is Python code, not two tensors, so the store can't keep it: it is gone when the node "
+                "The data set %r is Python code, not two tensors, so it can't be stored: it is lost when the node "
                 "stops.",
                 key,
             )
         self.datasets[key] = dataset
 
     def remove(self, key: str) -> None:
-        """Forget a data set, on disk too."""
+        """Remove a data set, also from disk."""
         self.datasets.pop(key, None)
-        if type(key) is str and kept_at(self.worker, key) is not None:
+        if type(key) is str and find_stored(self.worker, key) is not None:
             self.worker.object_store.remove(f"{DATASET}{key}")
 
     def has(self, key: str) -> bool:
-        """Say whether there is a data set of this name."""
-        return key in self.datasets or kept_at(self.worker, key) is not None
+        """Return whether a data set of this name exists."""
+        return key in self.datasets or find_stored(self.worker, key) is not None
 
     def all(self) -> dict[str, Any]:
         """Return the data sets by key."""
-        kept = [] if getattr(self.worker.object_store, "keeper", None) is None else kept_keys(self.worker)
+        kept = [] if getattr(self.worker.object_store, "keeper", None) is None else stored_keys(self.worker)
         return {**{key: self.dataset(key) for key in kept}, **self.datasets} if kept else self.datasets
 
     def dataset(self, key: str) -> Any:
-        """Return a data set."""
+        """Return a data set, or raise TrainingError if there is none under this key."""
         found = self.datasets.get(key) if type(key) is str else None
         if found is None and type(key) is str:
-            kept = kept_at(self.worker, key)
+            kept = find_stored(self.worker, key)
             found = None if kept is None else kept.dataset
         if found is None:
-            keys = [*self.datasets, *kept_keys(self.worker)]
+            keys = [*self.datasets, *stored_keys(self.worker)]
             names = ", ".join(map(repr, keys[:_SHOWN])) or "none"
             raise TrainingError(
                 f"Worker {self._name()!r} has no data set {key!r:.50}; it has: {names}. "
@@ -109,36 +109,36 @@ class FitService:
         return found
 
     def use(self, session: Session, config: TrainConfig) -> None:
-        """Let a client train with a config from now on."""
+        """Set the config of a client's session."""
         self._by_session[session] = Training(config)
 
     def training_of(self, session: Session | None) -> Training:
-        """Return what a client trains with."""
+        """Return the training of a client's session."""
         found = self.own if session is None else self._by_session.get(session)
         if found is None and self._is_open():
             found = self.own
         if found is None:
-            raise TrainingError(f"Worker {self._name()!r} has no TrainConfig of yours: config.send(worker) first.")
+            raise TrainingError(f"Worker {self._name()!r} has no TrainConfig of yours. Call config.send(worker) first.")
         return found
 
     # --- training ---------------------------------------------------------------------------------------------
 
     def fit(self, session: Session | None, key: str, device: str) -> torch.Tensor:
-        """Train the model of a client, and return the loss of the last batch."""
+        """Train the model of a client and return the loss of the last batch."""
         self._check_guard(session)
         training, dataset = self.training_of(session), self.dataset(key)
         is_private = training.config.privacy is not None
         model, loss_fn = self._parts(training.config)
         if is_private:
             guarded = session is not None and not self._is_open()
-            if guarded:  # a mistake that shapes tell is reported before it is paid for
+            if guarded:  # errors that follow from shapes are raised before paying
                 _check_step(training, model, loss_fn, dataset, device)
             with training.turn:
                 seconds = step_seconds_of(self.worker) if guarded else None
                 prepared = _prepared(training, model, loss_fn, dataset, guarded, seconds)
                 if guarded and not pay(self.worker, prepared.event, "fit"):
                     check_release(self.worker, session, model, "fit", obj_id=training.config._model_id)
-                training.spent = prepared.spent.to_dict()  # it counts from here on, whatever happens
+                training.spent = prepared.spent.to_dict()  # it counts from here on, even if training fails
                 loss = training.fit_privately(prepared, model, device, self._watch(session))
             self._touch(training.config._model_id, session)
             return loss
@@ -147,7 +147,7 @@ class FitService:
         return loss
 
     def evaluate(self, session: Session | None, key: str, device: str, wanted: Evaluation) -> dict[str, Any]:
-        """Run the model of a client over a data set, and return what is wanted to be known."""
+        """Run the model of a client over a data set and return the requested results."""
         self._check_guard(session)
         training, dataset = self.training_of(session), self.dataset(key)
         if session is not None and not self._is_open():
@@ -167,24 +167,24 @@ class FitService:
     # --- the worker -------------------------------------------------------------------------------------------
 
     def _touch(self, obj_id: ObjectId | None, session: Session | None) -> None:
-        """Say that an object has changed, to whoever keeps objects on a disk."""
+        """Notify the storage, if any, that an object has changed."""
         keeper = self.worker.object_store.keeper
         if keeper is not None and obj_id is not None:
             keeper.touch(obj_id, session)
 
     def _watch(self, session: Session | None) -> Callable[[], None]:
-        """Return what raises when a client that was connected is so no longer."""
+        """Return a function that raises once the client has disconnected."""
         if session is None or session not in self.worker._sessions:
             return lambda: None
 
-        def go_on() -> None:
+        def check_cancelled() -> None:
             if session not in self.worker._sessions:
-                raise TrainingError("The client that asked for this training is gone.")
+                raise TrainingError("The client that requested this training has disconnected.")
 
-        return go_on
+        return check_cancelled
 
     def _check_guard(self, session: Session | None) -> None:
-        """Raise if somebody else asks, and the owner wants all that leaves to be masked."""
+        """Raise if another user calls and the owner requires masked results."""
         if session is not None:
             check_unmasked(self.worker)
 
@@ -196,13 +196,13 @@ class FitService:
 
 
 def _tensors_of(dataset: object) -> tuple[Any, Any] | None:
-    """Return the two tensors that a data set is made of; None if it is something else."""
+    """Return the two tensors of a data set; None if it is something else."""
     as_tensors = AS_TENSORS.get(type(dataset))
     return None if as_tensors is None else as_tensors(dataset)
 
 
 def trainer_of(worker: object) -> FitService:
-    """Return the trainer of a worker, made when first needed."""
+    """Return the FitService of a worker; creates it on first use."""
     found: FitService | None = worker.__dict__.get("_trainer")
     if found is None:
         found = worker.__dict__.setdefault("_trainer", FitService(worker))
@@ -210,11 +210,11 @@ def trainer_of(worker: object) -> FitService:
 
 
 def _check_step(training: Training, model: object, loss_fn: object, dataset: object, device: str) -> None:
-    """Raise the mistake of a training that shapes alone tell; no sample was looked at."""
+    """Raise errors of a training that follow from shapes alone. No sample is read."""
     training.check(model, loss_fn, device)
     try:
-        foresee_step(model, loss_fn, dataset, training.config.batch_size)
-    except PredictedOutput as mistake:
+        predict_step(model, loss_fn, dataset, training.config.batch_size)
+    except PredictedError as mistake:
         raise mistake.error from None
 
 
@@ -226,21 +226,21 @@ def _prepared(
     apart: bool = False,
     step_seconds: float | None = None,
 ) -> Any:
-    """Return a private training with a config, checked, with its price; no sample was looked at."""
+    """Return a private training with a config, validated, with its privacy loss. No sample is read."""
     config = training.config
     if config.privacy is None:
-        raise TrainingError("This TrainConfig does not train with differential privacy.")
+        raise TrainingError("This TrainConfig has no privacy settings. Pass privacy=sy.dp.SamplePrivacy(...).")
     parts = unwrapped(model), unwrapped(loss_fn), pair_of(dataset)
     return prepare(*parts, config.privacy, config, training.spent, 1, apart, step_seconds)
 
 
-# --- what a worker does when it is asked ----------------------------------------------------------------------
+# --- command handlers of a worker -----------------------------------------------------------------------------
 
 
 def _use_config(worker: Any, session: Session, config_id: Any) -> None:
     config = worker.object_store.get(config_id) if is_id(config_id) else None
     if not isinstance(config, TrainConfig):
-        raise TrainingError("This is not a TrainConfig.")
+        raise TrainingError("The object is not a TrainConfig.")
     trainer_of(worker).use(session, config)
 
 
@@ -264,13 +264,13 @@ def _evaluate(
 
 def _require_owner(worker: BaseWorker, session: Session) -> None:
     if worker.policy is not ALLOW_ALL and session.role != "owner":
-        raise NotPermittedError(f"The data sets of worker {worker.id!r} are its owner's to add and to remove.")
+        raise NotPermittedError(f"Only the owner of worker {worker.id!r} may add or remove its data sets.")
 
 
 def _add_dataset(worker: BaseWorker, session: Session, key: str, data: object, targets: object) -> None:
     _require_owner(worker, session)
     if not isinstance(data, torch.Tensor) or not isinstance(targets, torch.Tensor) or len(data) != len(targets):
-        raise TrainingError("A data set is a tensor of samples and one of as many targets.")
+        raise TrainingError("A data set must be a tensor of samples and a tensor of as many targets.")
     trainer_of(worker).add(TensorDataset(data.detach(), targets.detach()), key)
 
 

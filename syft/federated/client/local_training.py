@@ -1,4 +1,4 @@
-"""What a client does in a round: it trains the model that came along on its data, and answers with the change.
+"""LocalRound: trains the received model on the client's data for one round and returns the change.
 
 Strategies, privacy and secure aggregation modify it through a closed table of modifiers, one file each in
 `syft.federated.client.modifiers`.
@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import torch
 
 from syft.exceptions import TrainingError
-from syft.federated.client.fit_loop import build_optimizer, loss_caller, one_number, output_of
+from syft.federated.client.fit_loop import build_optimizer, train_steps
 from syft.federated.client.rng import GeneratorLock
 from syft.federated.client.session import ClientSession, answers
 from syft.federated.client.state_vector import StateLayout
@@ -29,7 +29,7 @@ from syft.workers.execution.execute import _reaches_others
 BUFFER = "#buffer"
 MAX_ROUND = 2**53
 _SETTINGS = ("batch_size", "epochs", "optimizer", "optimizer_args", "max_nr_batches", "shuffle")
-# Name of a term -> the module that has it, which is loaded when it is first asked for.
+# Name of a modifier -> its module, which is imported on first use.
 HOMES: dict[str, str] = {
     "proximal": "syft.federated.client.modifiers.proximal",
     "control": "syft.federated.client.modifiers.scaffold_control",
@@ -37,8 +37,8 @@ HOMES: dict[str, str] = {
     "dp_sgd": "syft.federated.client.modifiers.dp_sgd",
     "masking": "syft.federated.client.modifiers.masking",
 }
-TERMS: dict[str, type[Modifier]] = {}
-# Parts of the names of calls that draw random numbers, or do so in some of their modes.
+MODIFIERS: dict[str, type[Modifier]] = {}
+# Parts of the names of calls that may draw random numbers.
 _RANDOM = (
     "dropout rand bernoulli multinomial normal_ poisson uniform exponential cauchy geometric rrelu gumbel lstm gru rnn "
     "attention"
@@ -46,72 +46,72 @@ _RANDOM = (
 
 
 class Modifier:
-    """Something that is added to the training at a client.
+    """A change to the training at a client, requested by the server.
 
     Args:
-        settings: what the server wants of it, which may be anything: a subclass checks all of it.
+        settings: the server's settings. They are untrusted: a subclass validates all of them.
     """
 
-    # Terms act in this order; what hides the update comes last.
+    # Modifiers act in this order; the one that masks the update comes last.
     order: ClassVar[int] = 0
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
 
     def begin(self, work: LocalRound) -> None:
-        """Act before the first batch."""
+        """Run before the first batch."""
 
     def gradients(self, work: LocalRound) -> None:
-        """Act when the gradients of a batch are there, before the optimizer's step."""
+        """Run after the gradients of a batch are computed, before the optimizer's step."""
 
     def train(self, work: LocalRound) -> bool:
-        """Do the whole training in another way; returns whether it did."""
+        """Replace the whole training; returns whether it did."""
         return False
 
     def finish(self, work: LocalRound) -> None:
-        """Act when the training is done: change `work.update`, or what is answered."""
+        """Run after the training: may change `work.update` or `work.answer`."""
 
 
-def term(name: str) -> Callable[[type[Modifier]], type[Modifier]]:
-    """Give a class of terms its name."""
+def modifier(name: str) -> Callable[[type[Modifier]], type[Modifier]]:
+    """Register a modifier class under a name."""
 
-    def take(kind: type[Modifier]) -> type[Modifier]:
-        if name in TERMS:
-            raise ValueError(f"There is a term {name!r} already.")
-        TERMS[name] = kind
+    def register(kind: type[Modifier]) -> type[Modifier]:
+        if name in MODIFIERS:
+            raise ValueError(f"The modifier {name!r} is already registered.")
+        MODIFIERS[name] = kind
         return kind
 
-    return take
+    return register
 
 
 class LocalRound:
     """One client's training in one round.
 
     Args:
-        station: the client.
-        plan: the model, as it came.
-        loss: its loss, as it came.
-        config: how to train.
+        client: the client session.
+        plan: the model, as received.
+        loss: the loss, as received.
+        config: the training settings.
         round: the number of the round.
 
     Attributes:
-        generator: what decides the order of the samples; None for torch's own.
-        turn: gives the steps random numbers of their own, one step after the other.
-        plan: a copy of the model, which changes.
+        generator: decides the order of the samples; None for torch's default generator.
+        turn: a context manager that gives each step its own random numbers.
+        plan: a copy of the model, which is trained in place.
         tensors: its tensors in the order of the layout.
-        parameters: those that are trained.
-        start: the state that it began with, flat.
-        update: the state at the end minus that, flat.
-        samples: how many samples the client has.
-        steps: how many steps the optimizer made.
-        answer: what is answered.
-        terms: what was added to the training.
-        is_hidden: whether the answer has the update in a form of its own.
+        parameters: the trained parameters.
+        start: the initial state, flat.
+        update: the final state minus the initial one, flat.
+        samples: number of samples of the client.
+        steps: number of optimizer steps.
+        answer: the result of the round.
+        modifiers: the modifiers of the training.
+        is_hidden: whether a modifier put the update into the result in its own encoding.
         draws: whether the model or its loss may draw random numbers.
     """
 
-    def __init__(self, station: ClientSession, plan: Plan, loss: Plan, config: TrainConfig, round: int) -> None:
-        self.station, self.config, self.round = station, config, round
+    def __init__(self, client: ClientSession, plan: Plan, loss: Plan, config: TrainConfig, round: int) -> None:
+        self.client, self.config, self.round = client, config, round
         self.generator: torch.Generator | None = None
         self.turn: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
         self.plan, self.loss, self.tensors, self.layout, self.draws = _borrowed(plan, loss)
@@ -125,64 +125,54 @@ class LocalRound:
         self.parameters = [tensor for tensor in self.tensors[:count] if tensor.requires_grad]
         self.optimizer = build_optimizer(config.optimizer, config.optimizer_args, _Trained(self.parameters))
         self.update = torch.zeros(0)
-        self.samples = len(station)
+        self.samples = len(client)
         self.steps = 0
         self.answer: dict[str, Any] = {}
-        self.terms: list[Modifier] = []
+        self.modifiers: list[Modifier] = []
         self.is_hidden = False
         self._losses = 0.0
         self._seen = 0
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate that the optimizer was made with."""
+        """The learning rate of the optimizer."""
         return float(self.optimizer.param_groups[0]["lr"])
 
-    def batches(self) -> Any:
-        """Yield the batches of all epochs, as many as the config wants."""
-        left = self.config.max_nr_batches if self.config.max_nr_batches > 0 else -1
-        for _ in range(self.config.epochs):
-            for pair in self.station.batches(self.config.batch_size, self.config.shuffle, self.generator):
-                yield pair
-                left -= 1
-                if left == 0:
-                    return
-
     def train(self) -> None:
-        """Go through the batches."""
-        act = [t.gradients for t in self.terms if type(t).gradients is not Modifier.gradients]
-        call_loss, optimizer, plan, go_on = loss_caller(self.loss), self.optimizer, self.plan, self.station.watch()
-        for data, target in self.batches():
-            go_on()
-            optimizer.zero_grad()
-            with self.turn():
-                loss = one_number(call_loss(output_of(plan(data)), target))
-                loss.backward()  # type: ignore[no-untyped-call]
-            for gradients in act:
+        """Train on all batches."""
+        steps = train_steps(
+            self.plan, self.loss, self.client.dataset, self.config, self.optimizer, self.client.watch(),
+            generator=self.generator, turn=self.turn, before_step=self.gradient_hook(),
+        )  # fmt: skip
+        for loss, target in steps:
+            self._losses += loss.item() * len(target)
+            self._seen += len(target)
+            self.steps += 1
+
+    def gradient_hook(self) -> Callable[[], None]:
+        """Return a function that lets the modifiers change the gradients of a step."""
+        changes = [each.gradients for each in self.modifiers if type(each).gradients is not Modifier.gradients]
+
+        def before_step() -> None:
+            for gradients in changes:
                 gradients(self)
-            optimizer.step()
-            self.note(loss, len(target))
+
+        return before_step
 
     @property
     def mean_loss(self) -> float | None:
-        """The mean loss of the samples that were gone through so far."""
+        """The mean loss over the samples trained on so far."""
         return self._losses / self._seen if self._seen else None
 
-    def note(self, loss: torch.Tensor, samples: int) -> None:
-        """Take note of a step."""
-        self._losses += loss.item() * samples
-        self._seen += samples
-        self.steps += 1
-
     def finish(self) -> dict[str, Any]:
-        """Return what is answered."""
+        """Return the result of the round."""
         for parameter in self.parameters:
-            parameter.grad = None  # the copy is used again
+            parameter.grad = None  # the copy is reused
         self.update = self.layout.flatten(self.tensors) - self.start
         self.answer.update(samples=self.samples, steps=self.steps)
         if self.mean_loss is not None:
             self.answer["metrics"] = {"loss": self.mean_loss}
-        for each in self.terms:
+        for each in self.modifiers:
             each.finish(self)
         if not self.is_hidden:
             self.answer["update"] = self.update
@@ -190,7 +180,7 @@ class LocalRound:
 
 
 class _Trained:
-    """What an optimizer is made of."""
+    """The parameters for an optimizer."""
 
     def __init__(self, parameters: list[torch.Tensor]) -> None:
         self._parameters = parameters
@@ -201,7 +191,7 @@ class _Trained:
 
 
 def split_state(plan: Plan) -> tuple[list[tuple[str, torch.Tensor]], list[tuple[str, torch.Tensor]]]:
-    """Return the parameters and the buffers of a plan with their names; constants are neither: they stay the same."""
+    """Return the parameters and the buffers of a plan with their names. Constants are neither."""
     plan._binding.update()
     parameters, buffers = [], []
     for number, placeholder in enumerate(plan.state.state_placeholders):
@@ -222,9 +212,9 @@ _Borrowed = tuple[Plan, Plan, list[torch.Tensor], StateLayout, bool]
 
 
 def _borrowed(plan: Plan, loss: Plan) -> _Borrowed:
-    """Return copies of a model and a loss to train with, which this thread has made before if it has seen them.
+    """Return copies of a model and a loss to train with, cached per thread.
 
-    With them come the tensors that change, their layout, and whether random numbers may be drawn.
+    Also returns the tensors that change, their layout, and whether random numbers may be drawn.
     """
     known: weakref.WeakKeyDictionary[Plan, Any] | None = getattr(_copies, "known", None)
     if known is None:
@@ -242,35 +232,35 @@ def _borrowed(plan: Plan, loss: Plan) -> _Borrowed:
 
 
 def draws(plan: Plan) -> bool:
-    """Say whether a plan may draw random numbers."""
+    """Return whether a plan may draw random numbers."""
     return any(word in operation.cmd_name.lower() for operation in plan.operations for word in _RANDOM)
 
 
-# --- what comes from the server ---------------------------------------------------------------------------------
+# --- input from the server --------------------------------------------------------------------------------------
 
 
-def terms_of(given: object) -> list[Modifier]:
-    """Return the terms that a server wants, in their order."""
+def modifiers_of(given: object) -> list[Modifier]:
+    """Return the modifiers that the server requests, in their order."""
     if given is None:
         return []
     if type(given) is not dict or not all(type(s) is dict for s in given.values()):
-        raise TrainingError("The terms of a round are settings by name.")
+        raise TrainingError("The modifiers of a round must be settings by name.")
     kinds = {}
     for name in given:
-        if name not in TERMS and name in HOMES:
+        if name not in MODIFIERS and name in HOMES:
             importlib.import_module(HOMES[name])
-        if name not in TERMS:
-            raise TrainingError(f"A client does not know the term {str(name)[:50]!r} of a federated round.")
-        kinds[name] = TERMS[name]
+        if name not in MODIFIERS:
+            raise TrainingError(f"The modifier {str(name)[:50]!r} of a federated round is unknown to this client.")
+        kinds[name] = MODIFIERS[name]
     return sorted([kind(given[name]) for name, kind in kinds.items()], key=lambda made: made.order)
 
 
 def _plan_of(payload: dict[str, Any], name: str) -> Plan:
     plan = payload.get(name)
     if not isinstance(plan, Plan) or not plan.is_built:
-        raise TrainingError(f"A round comes with a {name}: a plan that is built.")
+        raise TrainingError(f"The {name} of a round must be a built plan.")
     if _reaches_others(plan):
-        raise TrainingError(f"The {name} of a round holds pointers, and data of this client stays here.")
+        raise TrainingError(f"The {name} of a round holds pointers, which could send data of this client elsewhere.")
     return plan
 
 
@@ -281,49 +271,49 @@ def _config_of(payload: dict[str, Any]) -> TrainConfig:
 
 
 def _round_of(payload: dict[str, Any]) -> tuple[int, int | None]:
-    """Return the number of the round, and the seed of its order of samples, if there is one."""
+    """Return the number of the round and the seed for the order of its samples, if any."""
     number, seed = payload.get("round", 1), payload.get("seed")
     if type(number) is not int or not 0 <= number < MAX_ROUND:
-        raise TrainingError("A round has a number.")
+        raise TrainingError("The number of a round must be a non-negative integer below 2^53.")
     if seed is not None and (type(seed) is not int or not 0 <= seed < 2**63):
-        raise TrainingError("The seed of a round is a number below 2^63.")
+        raise TrainingError("The seed of a round must be an integer from 0 to below 2^63.")
     return number, seed
 
 
 @answers("train", pays=True)
-def train(station: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
-    """Train the model that came along on the data of the client.
+def train(client: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
+    """Train the received model on the client's data.
 
     Args:
-        station: the client.
-        payload: the model and its loss, how to train, the number of the round, and terms.
+        client: the client session.
+        payload: the model, its loss, the training settings, the number of the round, and modifiers.
 
     Returns:
         The change of the model's state as a flat vector, the number of samples and steps, and the mean loss.
     """
     number, seed = _round_of(payload)
     plan, loss, config = _plan_of(payload, "plan"), _plan_of(payload, "loss"), _config_of(payload)
-    terms = terms_of(payload.get("terms"))
-    work = LocalRound(station, plan, loss, config, number)
+    modifiers = modifiers_of(payload.get("terms"))
+    work = LocalRound(client, plan, loss, config, number)
     if seed is not None:
         work.generator = torch.Generator().manual_seed(seed)
-        if draws(plan) or draws(loss):  # dropout and the like draw from torch's own generator
+        if draws(plan) or draws(loss):  # dropout and similar calls use torch's default generator
             work.turn = GeneratorLock(seed).turn
-    return _train(work, terms)
+    return _train(work, modifiers)
 
 
-def _train(work: LocalRound, terms: list[Modifier]) -> dict[str, Any]:
+def _train(work: LocalRound, modifiers: list[Modifier]) -> dict[str, Any]:
     if not work.samples:
-        raise TrainingError(f"Client {work.station.name!r} has no samples, so there is nothing to train on.")
-    work.terms = terms
+        raise TrainingError(f"Client {work.client.name!r} has no samples to train on.")
+    work.modifiers = modifiers
     with torch.enable_grad():
-        for each in terms:
+        for each in modifiers:
             each.begin(work)
-        if not any(each.train(work) for each in terms):
+        if not any(each.train(work) for each in modifiers):
             work.train()
     if not math.isfinite(work.mean_loss or 0.0):
         raise TrainingError(
-            f"The loss of client {work.station.name!r} is not finite: its training diverged. "
+            f"The loss of client {work.client.name!r} is not finite: its training diverged. "
             "Try a smaller learning rate."
         )
     return work.finish()

@@ -1,4 +1,4 @@
-"""Payload: plain values, tensors and plans by name, which travel together."""
+"""Payload: plain values, tensors and plans by name, sent together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_NAMES = 256
 
 
 class Payload(AbstractObject):
-    """What a call at a station is given, and what it answers.
+    """The arguments or the result of a call to a client session.
 
     Args:
         contents: values by name.
@@ -34,19 +34,19 @@ class Payload(AbstractObject):
         self.contents = contents
 
     def __repr__(self) -> str:
-        return f"<Parcel of {', '.join(sorted(self.contents)) or 'nothing'}>"
+        return f"<Payload of {', '.join(sorted(self.contents)) or 'nothing'}>"
 
     @staticmethod
-    def simplify(worker: BaseWorker, parcel: Payload) -> tuple[Any, ...]:
+    def simplify(worker: BaseWorker, payload: Payload) -> tuple[Any, ...]:
         """Return the contents."""
-        return (parcel.contents,)
+        return (payload.contents,)
 
     @staticmethod
-    def detail(worker: BaseWorker, parcel_tuple: tuple[Any, ...]) -> Payload:
-        """Rebuild a parcel that may come from anyone."""
-        (contents,) = parcel_tuple
+    def detail(worker: BaseWorker, payload_tuple: tuple[Any, ...]) -> Payload:
+        """Rebuild a payload from untrusted parts."""
+        (contents,) = payload_tuple
         if type(contents) is not dict or len(contents) > MAX_NAMES or not all(type(name) is str for name in contents):
-            raise SerdeError("A parcel holds values by name.")
+            raise SerdeError("A payload must hold values by name.")
         return Payload(contents, owner=worker)
 
 

@@ -1,4 +1,4 @@
-"""torch's own generator, which all threads share: who sets it, or puts it back, does so alone."""
+"""Exclusive access to torch's default generator, which all threads share."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _TURN = threading.RLock()
 
 @contextlib.contextmanager
 def own_generator() -> Iterator[None]:
-    """Have torch's generator to oneself for a while; it is afterwards as it was before."""
+    """Hold torch's generator exclusively; its state is restored at exit."""
     with _TURN, torch.random.fork_rng(devices=[]):
         yield
 
 
 class GeneratorLock:
-    """What torch's generator is for one user of it, who takes turns with others.
+    """A random state of its own for one user of torch's default generator.
 
     Args:
-        seed: what it begins with.
+        seed: the initial seed.
     """
 
     def __init__(self, seed: int) -> None:
@@ -30,7 +30,7 @@ class GeneratorLock:
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
-        """Go on where the last turn ended; the generator is afterwards as it was before."""
+        """Continue from the state at the end of the last turn; the generator's own state is restored at exit."""
         with _TURN:
             before = torch.get_rng_state()
             torch.set_rng_state(self._state)
@@ -42,5 +42,5 @@ class GeneratorLock:
 
 
 def undisturbed() -> contextlib.AbstractContextManager[object]:
-    """Return what keeps others from setting torch's generator for a while, such as while something is recorded."""
+    """Return a context manager that keeps other threads from changing torch's generator, e.g. while recording."""
     return _TURN

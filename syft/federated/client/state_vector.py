@@ -14,10 +14,9 @@ _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 
 
 class StateLayout:
-    """What a flat vector is made of: the names, shapes and dtypes of a model's tensors, in order.
+    """The layout of a flat state vector: names, shapes and dtypes of a model's tensors, in order.
 
-    Whole numbers among the buffers, such as counts of batches, are numbers of the vector like others; they are rounded
-    when they are taken out of it again.
+    Integer buffers, such as counts of batches, are stored as floats in the vector and rounded when read.
 
     Args:
         parameters: the parameters by name.
@@ -33,7 +32,7 @@ class StateLayout:
         self.names = [name for name, _ in (*first, *second)]
         tensors = [tensor for _, tensor in (*first, *second)]
         if any(tensor.dtype.is_complex for tensor in tensors):
-            raise TrainingError("A model with complex numbers can't be trained by several clients yet.")
+            raise TrainingError("Models with complex tensors can't be trained by federated learning yet.")
         self._forms = [(tensor.shape, tensor.dtype) for tensor in tensors]
         self._sizes = [tensor.numel() for tensor in tensors]
         self.parameters = sum(tensor.numel() for _, tensor in first)
@@ -50,7 +49,7 @@ class StateLayout:
         return torch.cat([piece if piece.dtype is dtype else piece.to(dtype) for piece in flat])
 
     def unflatten(self, vector: torch.Tensor) -> list[torch.Tensor]:
-        """Return the tensors that a vector is made of, in their shapes and dtypes; views where nothing changes."""
+        """Return the tensors of a vector in their shapes and dtypes; views where no conversion is needed."""
         pieces = torch.split(vector, self._sizes)
         return [
             (piece if dtype.is_floating_point else piece.round()).to(dtype).view(shape)
@@ -58,20 +57,20 @@ class StateLayout:
         ]
 
     def load(self, tensors: Sequence[torch.Tensor], vector: torch.Tensor) -> None:
-        """Write a vector into tensors, in place."""
+        """Copy a vector into tensors, in place."""
         with torch.no_grad():
             for tensor, piece in zip(tensors, self.unflatten(vector), strict=True):
                 tensor.copy_(piece)
 
     def fingerprint(self) -> list[Any]:
-        """Return plain values that tell this layout from another one."""
+        """Return plain values that identify this layout."""
         rows = zip(self.names, self._forms, strict=True)
         return [[name, list(shape), str(dtype)] for name, (shape, dtype) in rows]
 
     def places(self) -> dict[str, tuple[int, int]]:
-        """Return where each tensor begins and ends in the vector, by its name."""
+        """Return the start and end index of each tensor in the vector, by name."""
         ends = list(itertools.accumulate(self._sizes, initial=0))
         return {name: (ends[i], ends[i + 1]) for i, name in enumerate(self.names)}
 
     def __repr__(self) -> str:
-        return f"<Layout of {len(self.names)} tensors, {self.size} numbers, {self.parameters} of them parameters>"
+        return f"<StateLayout of {len(self.names)} tensors, {self.size} numbers, {self.parameters} of them parameters>"

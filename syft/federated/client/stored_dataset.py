@@ -1,7 +1,7 @@
-"""Data sets that a node keeps: two tensors that are a published object, like others, called `dataset:` and their key.
+"""Data sets stored by a node: two tensors as a published object with the id `dataset:` plus its key.
 
-So they count in the quota of the node, are on disk before anybody hears that they were added, are listed, shared and
-deleted by their id, and are there again after a restart.
+They count in the quota of the node, are on disk before the request returns, are listed, shared and deleted by their
+id, and survive a restart.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from syft.workers.execution.copies import is_plain
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
-# The prefix of the id of a data set; its key follows.
+# The prefix of the id of a data set, followed by its key.
 DATASET = DATASET_PREFIX
 _adding = threading.Lock()
 
 
 class StoredDataset(AbstractObject):
-    """A data set of two tensors, as it is kept.
+    """A stored data set of two tensors.
 
     Args:
         data: the samples.
@@ -46,15 +46,15 @@ class StoredDataset(AbstractObject):
 
     @property
     def dataset(self) -> TensorDataset:
-        """What is trained on."""
+        """The data set to train on."""
         return TensorDataset(self.data, self.targets)
 
     def contents(self) -> list[Any]:
-        """Return what takes memory."""
+        """Return the tensors that use memory."""
         return [self.data, self.targets]
 
     def __repr__(self) -> str:
-        return f"<KeptDataset {_size(self.data)}>"
+        return f"<StoredDataset {_size(self.data)}>"
 
     @staticmethod
     def simplify(worker: BaseWorker, kept: StoredDataset) -> tuple[Any, ...]:
@@ -63,10 +63,10 @@ class StoredDataset(AbstractObject):
 
     @staticmethod
     def detail(worker: BaseWorker, parts: tuple[Any, ...]) -> StoredDataset:
-        """Rebuild a data set that may come from anyone."""
+        """Rebuild a data set from untrusted parts."""
         data, targets = parts
         if not (is_plain(data) and is_plain(targets) and data.ndim and targets.ndim and len(data) == len(targets)):
-            raise SerdeError("A data set is a tensor of samples and one of as many targets.")
+            raise SerdeError("A data set must be a tensor of samples and a tensor of as many targets.")
         return StoredDataset(data, targets)
 
 
@@ -74,28 +74,28 @@ def _size(tensor: torch.Tensor) -> str:
     return "x".join(map(str, tensor.shape))
 
 
-def keep(worker: BaseWorker, key: str, pair: tuple[torch.Tensor, torch.Tensor]) -> None:
-    """Keep a data set of the worker's owner for good; it is written before this returns.
+def store_dataset(worker: BaseWorker, key: str, pair: tuple[torch.Tensor, torch.Tensor]) -> None:
+    """Store a data set of the worker's owner; it is written before this returns.
 
     Raises:
-        IdNotUniqueError: another object has the id that it would have.
+        IdNotUniqueError: another object has this id.
         TrainingError: the key is too long.
     """
     objects, name = worker.object_store.objects, f"{DATASET}{key}"
     if not is_id(name):
-        raise TrainingError("The key of a data set is too long for a name.")
+        raise TrainingError("The key of a data set is too long.")
     kept = StoredDataset(*(tensor.detach() for tensor in pair))
     kept.id = name
     with _adding:
         if name in objects:
             raise IdNotUniqueError(
-                f"Worker {worker.id!r} holds an object with id {name!r:.60} already; delete it first."
+                f"Worker {worker.id!r} already holds an object with id {name!r:.60}. Delete it first."
             )
         objects[name] = kept
 
 
-def kept_keys(worker: BaseWorker) -> list[str]:
-    """Return the keys of the data sets that a worker keeps."""
+def stored_keys(worker: BaseWorker) -> list[str]:
+    """Return the keys of the data sets stored by a worker."""
     return [
         name.removeprefix(DATASET)
         for name in worker.object_store.outlines()
@@ -103,8 +103,8 @@ def kept_keys(worker: BaseWorker) -> list[str]:
     ]
 
 
-def kept_at(worker: BaseWorker, key: str) -> StoredDataset | None:
-    """Return a data set that a worker keeps; what a user sent under such a name is none."""
+def find_stored(worker: BaseWorker, key: str) -> StoredDataset | None:
+    """Return a data set stored by a worker; None for objects that a user sent under such an id."""
     name = f"{DATASET}{key}"
     if worker.object_store.keeper is None or name not in worker.object_store.objects:
         return None

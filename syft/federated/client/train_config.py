@@ -1,4 +1,4 @@
-"""TrainConfig: everything that a worker needs to train a model on data of its own."""
+"""TrainConfig: the settings with which a worker trains a model on its own data."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from syft.workers.abstract import AbstractWorker
     from syft.workers.base import BaseWorker
 
-# The call by which a client says what it wants to train with; see federated_client.py.
+# The command that selects a config for a session; see fit_service.py.
 USE_CONFIG = "syft.use_train_config"
 _SCRIPTS = (torch.jit.ScriptModule, torch.jit.ScriptFunction)
 _NUMBERS = (bool, int, float, type(None))
-# How torch computes a step is the worker's business.
+# The worker decides how torch computes a step.
 _NOT_SETTINGS = frozenset({"params", "foreach", "fused", "capturable", "differentiable", "param_names"})
 MAX_COUNT = 2**31 - 1
 MAX_SETTINGS = 32
 
 
 def _named(optimizer: Any) -> Any:
-    """Return the name of an optimizer that is given as a class of torch.optim itself; anything else as it is."""
+    """Return the name of an optimizer class of torch.optim; other values unchanged."""
     is_of_torch = isinstance(optimizer, type) and getattr(torch.optim, optimizer.__name__, None) is optimizer
     return optimizer.__name__ if is_of_torch else optimizer
 
 
 class Sent(NamedTuple):
-    """Pointers to what a config is made of at one worker; None for what was there before."""
+    """Pointers to the parts of a config at one worker; None for a part that was there before."""
 
     config: Any
     model: Any
@@ -51,27 +51,27 @@ class Sent(NamedTuple):
 
 
 class TrainConfig(AbstractObject):
-    """A model, a loss and how to train: sent to a worker once, it then trains there with `worker.fit(key)`.
+    """A model, a loss and training settings. Once sent to a worker, `worker.fit(key)` trains with them.
 
-    The model and the loss are plans, which every worker takes, or script modules and functions, which are code and
-    are taken only where `worker.trusts_script_modules` is set. The loss is given the model's output and the target: an
-    argument called `target` gets the target; if none is, the order is output, target.
+    The model and the loss are plans, which every worker accepts, or script modules and functions, which are code and
+    need `worker.trusts_script_modules`. The loss receives the model's output and the target: an argument named
+    `target` receives the target; otherwise the order is output, target.
 
     Args:
-        model: a built plan, or a script module; None if `model_id` names one that is at the worker already.
-        loss_fn: a built plan, or a script module or function; None if `loss_fn_id` names one.
+        model: a built plan, or a script module; None if `model_id` names one at the worker.
+        loss_fn: a built plan, or a script module or function; None if `loss_fn_id` names one at the worker.
         owner: the worker it belongs to.
-        batch_size: how many samples are in a batch.
-        epochs: how often the whole data set is gone through.
+        batch_size: number of samples in a batch.
+        epochs: number of passes over the data set.
         optimizer: the name of an optimizer of `torch.optim`, or its class.
-        optimizer_args: its settings: plain numbers by name.
+        optimizer_args: the optimizer's settings, plain numbers by name.
         id: its id.
-        max_nr_batches: after how many batches training ends, however many epochs are left; -1 for no limit.
-        shuffle: whether each epoch takes the samples in another order.
-        loss_fn_id: the id of the loss at the worker; `send` fills it in.
-        model_id: the id of the model at the worker; `send` fills it in.
-        privacy: a `sy.dp.SamplePrivacy`, to train with differential privacy (DP-SGD); None to train without. `fit` then
-            gives no loss (NaN), and batches are drawn at random, whatever `shuffle` says.
+        max_nr_batches: maximum number of batches over all epochs; -1 for no limit.
+        shuffle: whether to draw a new order of the samples for each epoch.
+        loss_fn_id: the id of the loss at the worker; set by `send`.
+        model_id: the id of the model at the worker; set by `send`.
+        privacy: a `sy.dp.SamplePrivacy` for differentially private training (DP-SGD); None for none. `fit` then
+            returns NaN instead of a loss, and batches are drawn at random, regardless of `shuffle`.
 
     Example:
         >>> import torch, syft as sy
@@ -112,7 +112,7 @@ class TrainConfig(AbstractObject):
         self.loss_fn = loss_fn
         self.batch_size = batch_size
         self.epochs = epochs
-        # Its name travels: a class would be code.
+        # The name is sent: a class would be code.
         self.optimizer = _named(optimizer)
         self.optimizer_args = {"lr": 0.1} if optimizer_args is None else dict(optimizer_args)
         self.max_nr_batches = max_nr_batches
@@ -120,7 +120,7 @@ class TrainConfig(AbstractObject):
         self.privacy = privacy
         self._model_id = model_id
         self._loss_fn_id = loss_fn_id
-        # By worker, so that one config can train at several at once; the last one is where model_ptr points.
+        # By worker, so that one config can train at several at once. `model_ptr` points to the last one.
         self._sent: dict[ObjectId, Sent] = {}
         self._last: Sent | None = None
 
@@ -135,32 +135,32 @@ class TrainConfig(AbstractObject):
         return None if self._last is None else self._last.loss_fn
 
     def check(self) -> None:
-        """Raise if these settings can't train anything."""
+        """Raise if the settings are invalid."""
         for name, least in (("batch_size", 1), ("epochs", 1), ("max_nr_batches", -1)):
             value = getattr(self, name)
             if type(value) is not int or not least <= value <= MAX_COUNT:
                 raise TrainingError(
-                    f"{name} of a TrainConfig is a whole number of at least {least}, not {value!r:.50}."
+                    f"{name} of a TrainConfig must be an integer of at least {least}, got {value!r:.50}."
                 )
         if type(self.shuffle) is not bool:
-            raise TrainingError("shuffle of a TrainConfig is True or False.")
+            raise TrainingError("shuffle of a TrainConfig must be True or False.")
         if type(self.optimizer) is not str or self.optimizer not in KINDS:
             raise TrainingError(
-                f"There is no optimizer {self.optimizer!r:.50}; choose one of {', '.join(sorted(KINDS))}."
+                f"The optimizer {self.optimizer!r:.50} is unknown. Use one of {', '.join(sorted(KINDS))}."
             )
         settings = self.optimizer_args
         if type(settings) is not dict or len(settings) > MAX_SETTINGS or not all(map(_is_setting, settings.items())):
-            raise TrainingError("optimizer_args of a TrainConfig are plain numbers by name, such as {'lr': 0.1}.")
+            raise TrainingError("optimizer_args of a TrainConfig must be plain numbers by name, such as {'lr': 0.1}.")
         if self.privacy is not None and not isinstance(self.privacy, SampleSettings):
-            raise TrainingError("privacy of a TrainConfig is None, or sy.dp.SamplePrivacy(noise_multiplier=1.0).")
+            raise TrainingError("privacy of a TrainConfig must be None or sy.dp.SamplePrivacy(noise_multiplier=1.0).")
 
-    # --- travelling -----------------------------------------------------------------------------------------
+    # --- sending --------------------------------------------------------------------------------------------
 
     def send(self, location: AbstractWorker) -> Any:
-        """Send the model, the loss and the settings to a worker, which trains with them from then on.
+        """Send the model, the loss and the settings to a worker and select them for training there.
 
-        Sending again starts anew: with the model as it is here, and an optimizer that remembers nothing. Keep the
-        config as long as it is used: when it is gone, so is what it sent.
+        Sending again starts over, with the local model and a new optimizer. Keep the config as long as it is used:
+        the worker deletes the sent objects with it.
 
         Args:
             location: the worker.
@@ -178,13 +178,13 @@ class TrainConfig(AbstractObject):
         settings = self._settings(*ids)
         config_id = owner._id_for(self, place)
         objects = [(part, i) for part, i in zip(parts, ids, strict=True) if part is not None] + [(settings, config_id)]
-        # The claims come first: if something goes wrong, what has arrived goes when they go.
+        # Claims are created first, so that objects that arrived are released if a later one fails.
         pointers = {i: pointer_kinds[kind_of(obj)]._attach(Lease(stream, i), owner) for obj, i in objects}
         for obj, _ in objects:
             prepare_transfer(obj, place)
         use = m.Operation(USE_CONFIG, None, (config_id,))
         stream.post(m.BatchMessage((*(m.ObjectMessage(obj, i) for obj, i in objects), use)))
-        stream.synchronize()  # a worker that does not take script modules says so here, not at the next call
+        stream.synchronize()  # a refusal of script modules is raised here, not at the next call
         self._model_id, self._loss_fn_id = ids
         self._last = Sent(pointers[config_id], *(pointers.get(i) for i in ids))
         self._sent[place.id] = self._last
@@ -194,16 +194,16 @@ class TrainConfig(AbstractObject):
         return [(self.model, "model"), (self.loss_fn, "loss_fn")]
 
     def _settings(self, model_id: ObjectId | None, loss_fn_id: ObjectId | None) -> TrainConfig:
-        """Return what travels: the settings, and what the model and the loss are called at the worker."""
+        """Return the config to send: the settings and the ids of the model and the loss at the worker."""
         if model_id is None or loss_fn_id is None:
-            raise TrainingError("A TrainConfig needs a model and a loss_fn, or the ids they have at the worker.")
+            raise TrainingError("A TrainConfig needs a model and a loss_fn, or their ids at the worker.")
         return TrainConfig(
             None, None, None, self.batch_size, self.epochs, self.optimizer, self.optimizer_args, self.id,
             self.max_nr_batches, self.shuffle, loss_fn_id, model_id, self.privacy,
         )  # fmt: skip
 
     def get(self, location: AbstractWorker) -> TrainConfig:  # type: ignore[override]
-        """Fetch the settings back from a worker, which has no config of ours after that.
+        """Fetch the settings from a worker, which then no longer has the config.
 
         Args:
             location: the worker.
@@ -215,10 +215,10 @@ class TrainConfig(AbstractObject):
         return found
 
     def get_model(self, location: Any = None) -> Any:
-        """Fetch the trained model: a plan, or a wrapper (with the module as its `.obj`); None if there is none.
+        """Fetch the trained model: a plan, or a wrapper with the module as `.obj`; None if there is none.
 
         Args:
-            location: the worker; the one that the config was sent to last if None.
+            location: the worker; None for the one that the config was sent to last.
         """
         return self._fetched(self.model, "model", location)
 
@@ -226,7 +226,7 @@ class TrainConfig(AbstractObject):
         """Fetch the loss; None if there is none.
 
         Args:
-            location: the worker; the one that the config was sent to last if None.
+            location: the worker; None for the one that the config was sent to last.
         """
         return self._fetched(self.loss_fn, "loss_fn", location)
 
@@ -237,7 +237,7 @@ class TrainConfig(AbstractObject):
         if location is not None:
             sent = self._sent.get(local_worker().get_worker(location, fail_hard=True).id)
         if sent is None:
-            raise TrainingError("This TrainConfig was not sent there: config.send(worker) first.")
+            raise TrainingError("This TrainConfig was not sent to that worker. Call config.send(worker) first.")
         return getattr(sent, name).get()
 
     def __repr__(self) -> str:
@@ -246,30 +246,30 @@ class TrainConfig(AbstractObject):
             f"optimizer:{self.optimizer} {self.optimizer_args}>"
         )
 
-    # --- the wire form --------------------------------------------------------------------------------------
+    # --- serialization --------------------------------------------------------------------------------------
 
     @staticmethod
     def simplify(worker: BaseWorker, train_config: TrainConfig) -> tuple[Any, ...]:
-        """Return the settings and the ids of the model and the loss, which travel by themselves."""
+        """Return the settings and the ids of the model and the loss, which are sent separately."""
         parts = (
             train_config._model_id, train_config._loss_fn_id, train_config.batch_size, train_config.epochs,
             train_config.optimizer, train_config.optimizer_args, train_config.max_nr_batches, train_config.shuffle,
             train_config.id,
         )  # fmt: skip
-        # One more part only where it is needed: workers of earlier releases take the others.
+        # Privacy is appended only if set: workers of earlier releases accept the other parts.
         return parts if train_config.privacy is None else (*parts, train_config.privacy.to_dict())
 
     @staticmethod
     def detail(worker: BaseWorker, train_config_tuple: tuple[Any, ...]) -> TrainConfig:
-        """Rebuild a config that may come from anyone; refuses one that could not train."""
+        """Rebuild a config from untrusted parts; raises SerdeError or TrainingError if it is invalid."""
         parts, rest = train_config_tuple[:9], train_config_tuple[9:]
         model_id, loss_fn_id, batch_size, epochs, optimizer, args, max_nr_batches, shuffle, own_id = parts
         if len(rest) > 1:
-            raise SerdeError("A TrainConfig has fewer parts than that.")
+            raise SerdeError("A TrainConfig has too many parts.")
         if not all(part is None or is_id(part) for part in (model_id, loss_fn_id)) or not is_id(own_id):
-            raise SerdeError("A TrainConfig names itself, its model and its loss by their ids.")
+            raise SerdeError("A TrainConfig must name itself, its model and its loss by their ids.")
         if type(args) is not dict:
-            raise SerdeError("The optimizer_args of a TrainConfig are numbers by name.")
+            raise SerdeError("The optimizer_args of a TrainConfig must be numbers by name.")
         config = TrainConfig(
             None, None, worker, batch_size, epochs, optimizer, args, own_id, max_nr_batches, shuffle, loss_fn_id,
             model_id, settings_from(rest[0]) if rest else None,
@@ -287,17 +287,17 @@ def _is_setting(item: tuple[Any, Any]) -> bool:
 
 
 def _sendable(part: object, role: str) -> AbstractObject:
-    """Return a model or a loss as an object that travels."""
+    """Return a model or a loss as an object that can be sent."""
     if isinstance(part, Plan):
         if not part.is_built:
-            raise TrainingError(f"The {role} is a plan that is not built yet: plan.build(example) first.")
+            raise TrainingError(f"The {role} is a plan that is not built. Call plan.build(example) first.")
         return part
     if isinstance(part, ObjectWrapper):
         return part
     if isinstance(part, _SCRIPTS):
         return ObjectWrapper(part)
     raise TrainingError(
-        f"The {role} is a {type(part).__name__}, Python code that can't travel. Record it as a plan: "
+        f"The {role} is a {type(part).__name__}, Python code that can't be sent. Record it as a plan: "
         f"sy.Plan(forward_func={role}).build(example), or trace it: torch.jit.trace({role}, example)."
     )
 

@@ -1,4 +1,4 @@
-"""Line charts as SVG, written without any drawing library."""
+"""Line charts as SVG, without a drawing library."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ WIDTH, HEIGHT = 420, 260  # of one chart
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 28, 32, 44  # margins inside it
 _COLUMNS = 2
 _COLORS = ("#1f6fb4", "#c4461c", "#2f855a", "#7b4fa3", "#a06a00", "#b0306a")
-_MOST_POINTS = 2000  # of one line: more is not seen
-_LARGEST, _SMALLEST = 1e150, 1e-150  # beyond that is nothing that axes could show
+_MOST_POINTS = 2000  # of one line: more is not visible
+_LARGEST, _SMALLEST = 1e150, 1e-150  # axes can't show values beyond these
 
 
 class Chart:
@@ -31,15 +31,15 @@ class Chart:
         self.svg = svg
 
     def save(self, path: Any) -> None:
-        """Write it to a file.
+        """Write the chart to a file.
 
         Args:
-            path: the file; its name ends in .svg.
+            path: the file name, which ends in .svg.
         """
         place = Path(path)
         if place.suffix.lower() != ".svg":
             raise TrainingError(
-                f"A chart is written as SVG: give a name such as {place.stem}.svg. For other kinds use "
+                f"A chart is written as SVG. Use a name such as {place.stem}.svg. For other formats use "
                 "matplotlib: history.plot(ax=axes)."
             )
         place.write_text(self.svg, encoding="utf-8")
@@ -56,7 +56,7 @@ def draw(series: Mapping[str, Points], across: str) -> Chart:
 
     Args:
         series: points by name; a y that is not finite is a gap.
-        across: what the horizontal axis is called.
+        across: the label of the horizontal axis.
     """
     count = max(1, len(series))
     columns = min(_COLUMNS, count)
@@ -83,7 +83,7 @@ def _panel(name: str, across: str, points: Points, color: str) -> list[str]:
     parts = [f'<text x="{_LEFT}" y="20" font-weight="bold" fill="#222222">{html.escape(name)}</text>']
     if not shown:
         return [*parts, _words(WIDTH / 2, HEIGHT / 2, "nothing to show yet", "middle")]
-    rounds = [x for x, _ in points]  # those with gaps too
+    rounds = [x for x, _ in points]  # including gaps
     x_low, x_high = _span(rounds)
     x_ticks = [x for x in ticks(rounds, is_whole=True) if x_low <= x <= x_high]
     if len(x_ticks) > 1 and x_ticks[0] - x_low > 0.4 * (x_ticks[1] - x_ticks[0]):
@@ -112,7 +112,7 @@ def _panel(name: str, across: str, points: Points, color: str) -> list[str]:
 
 
 def _line(points: Points, place: Any, color: str) -> list[str]:
-    """Return the line, broken where there is a gap; a point alone is a dot."""
+    """Return the line, interrupted at gaps; a single point is a dot."""
     runs: list[list[str]] = [[]]
     for x, y in points:
         if math.isfinite(y):
@@ -134,12 +134,12 @@ def _line(points: Points, place: Any, color: str) -> list[str]:
 
 
 def ticks(values: Sequence[float], wanted: int = 5, is_whole: bool = False) -> list[float]:
-    """Return round numbers from below the lowest value to above the highest, at even distances.
+    """Return round numbers at even distances, from below the lowest value to above the highest.
 
     Args:
         values: finite numbers, at least one.
-        wanted: about how many ticks there should be.
-        is_whole: whether only whole numbers make sense.
+        wanted: approximate number of ticks.
+        is_whole: whether to use integers only.
     """
     low, high = _span(values)
     rough = (high - low) / wanted
@@ -152,7 +152,7 @@ def ticks(values: Sequence[float], wanted: int = 5, is_whole: bool = False) -> l
 
 
 def _span(values: Sequence[float]) -> tuple[float, float]:
-    """Return the lowest and the highest value, apart from each other."""
+    """Return the lowest and the highest value, made different if they are equal."""
     low, high = min(values), max(values)
     if high - low <= max(1e-9 * max(abs(low), abs(high)), _SMALLEST):
         room = abs(low) * 0.1 if abs(low) > _SMALLEST else 1.0
@@ -165,7 +165,7 @@ def _share(value: float, low: float, high: float) -> float:
 
 
 def _label(value: float, among: Sequence[float]) -> str:
-    """Return a tick with as many digits as tell it from its neighbours."""
+    """Return a tick with enough digits to distinguish it from its neighbours."""
     step = among[1] - among[0]
     if abs(value) < step / 2:
         return "0"

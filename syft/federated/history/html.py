@@ -1,4 +1,4 @@
-"""How a notebook shows the history of a run: charts, and a table of the last rounds."""
+"""HTML of the history of a run for notebooks: charts, and a table of the last rounds."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def page(title: str, chart: Chart | None, rows: Sequence[dict[str, Any]], count:
     """Return charts and a table.
 
     Args:
-        title: what stands above.
-        chart: the charts, if there are any.
+        title: the heading.
+        chart: the charts, if any.
         rows: the rounds to show.
-        count: how many rounds there are in all.
+        count: total number of rounds.
     """
     columns = [name for name in (rows[-1] if rows else ()) if any(row.get(name) not in (None, "") for row in rows)]
     if count > len(rows):
@@ -36,7 +36,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def size_text(count: float) -> str:
-    """Return a number of bytes as a person reads it."""
+    """Return a number of bytes with a unit."""
     unit = 0
     while count >= 1000 and unit < len(_UNITS) - 1:
         count, unit = count / 1000, unit + 1

@@ -1,4 +1,4 @@
-"""RoundOutcome: what became of the clients of a round."""
+"""RoundOutcome: which clients of a round were counted or failed, and why."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from syft.exceptions import (
 )
 
 MAX_SAMPLES = 2**53
-# How much of a client's reason an error tells: whole commands, which some of them end with.
+# Maximum length of a client's reason in an error: long enough for the commands that some end with.
 MAX_REASON = 1000
-# What a client says no to, it says no to again; anything else may be a matter of time.
+# Errors that repeat if the client is called again; others may be temporary.
 _REFUSALS = (TrainingError, NotPermittedError, ObjectNotFoundError, UnsupportedOperationError, IndexError, TypeError)
 _PASSING = (StateLostError, ClientBusyError)
 
 
 class RoundOutcome:
-    """What became of the clients of a round.
+    """The outcome of a round for its clients.
 
     Args:
         members: the clients by name.
 
     Attributes:
-        asked: how many there are.
-        counted: the names of those whose answers count.
-        failed: why the others do not count, by name.
-        lost: who of them may do better when it is asked again.
-        broke: who of them refused because a privacy budget does not allow it, and in which words.
+        asked: number of clients.
+        counted: the names of the clients whose results count.
+        failed: the reasons of the others, by name.
+        lost: those of them that may succeed if called again.
+        budget_errors: those of them that refused because of a privacy budget -> error text.
     """
 
     def __init__(self, members: dict[str, Any]) -> None:
@@ -44,26 +44,26 @@ class RoundOutcome:
         self.counted: list[str] = []
         self.failed: dict[str, str] = {}
         self.lost: set[str] = set()
-        self.broke: dict[str, str] = {}
+        self.budget_errors: dict[str, str] = {}
         self._loss = 0.0
         self._samples = 0
 
     def leave_out(self, members: dict[str, Any], kept: Any, reasons: dict[str, str]) -> None:
-        """Take note of clients that were lost before they were asked to train."""
+        """Record clients that were lost before training."""
         for name in members:
             if name not in kept:
-                self.failed[name] = str(reasons.get(name, "it did not take part"))
+                self.failed[name] = str(reasons.get(name, "did not take part"))
 
     def fail(self, name: str, reason: str, error: Exception | None = None) -> None:
-        """Take note that a client failed; without its own error it is one that may do better another time."""
+        """Record that a client failed; without an error it may succeed another time."""
         self.failed[name] = reason
         if isinstance(error, BudgetExceededError):
-            self.broke[name] = str(error)
+            self.budget_errors[name] = str(error)
         if not isinstance(error, _REFUSALS) or isinstance(error, _PASSING):
             self.lost.add(name)
 
-    def take(self, name: str, result: dict[str, Any]) -> None:
-        """Take note of an answer that counts."""
+    def count(self, name: str, result: dict[str, Any]) -> None:
+        """Record a result that counts."""
         self.counted.append(name)
         samples, metrics = result.get("samples"), result.get("metrics")
         loss = metrics.get("loss") if isinstance(metrics, dict) else None
@@ -72,13 +72,13 @@ class RoundOutcome:
             self._samples += samples
 
     def refuse(self, reasons: dict[str, str]) -> None:
-        """Take note that answers do not count after all."""
+        """Record that results do not count after all."""
         for name, why in reasons.items():
             self.counted.remove(name)
             self.failed[name] = why
 
     def loss(self) -> float | None:
-        """Return the mean loss of those who told it."""
+        """Return the mean of the reported losses."""
         return self._loss / self._samples if self._samples else None
 
     def first_reason(self) -> str:
@@ -93,8 +93,8 @@ class RoundFailedError(Exception):
     """A round that can't count.
 
     Args:
-        text: why.
-        answers: what became of its clients, if it is that too few of them could be counted.
+        text: the reason.
+        answers: the outcome of its clients, if too few of them could be counted.
     """
 
     def __init__(self, text: str, answers: RoundOutcome | None = None) -> None:
@@ -103,7 +103,7 @@ class RoundFailedError(Exception):
 
 
 def shortened(text: str, most: int) -> str:
-    """Return a text that is not longer than so many characters; one that is ends with a whole sentence, if it can."""
+    """Return a text of limited length, cut after a whole sentence if possible."""
     if len(text) <= most:
         return text
     kept = text[: most - 2]

@@ -1,4 +1,4 @@
-"""Partitions: how a data set is shared out over simulated clients."""
+"""Partitions: how a data set is split over simulated clients."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from syft.federated.partition.shards import Shards
 
 __all__ = ["IID", "PARTITIONS", "ByLabel", "Dirichlet", "Partition", "Shards", "partition_of"]
 
-# What a simulation can be asked for by name.
+# Partitions by name.
 PARTITIONS: dict[str, type[Partition]] = {
     "iid": IID,
     "dirichlet": Dirichlet,
@@ -21,10 +21,10 @@ PARTITIONS: dict[str, type[Partition]] = {
 
 
 def partition_of(value: object) -> Any:
-    """Return a partition: the one given, or a new one of a class or of a name.
+    """Return a partition: the one given, or a new one of a class or name.
 
     Args:
-        value: something with `split`, its class, or its name such as "iid"; None for IID.
+        value: an object with `split`, its class, or its name such as "iid"; None for IID.
     """
     if value is None:
         return IID()
@@ -33,7 +33,7 @@ def partition_of(value: object) -> Any:
         return kind()
     if isinstance(kind, type) or not hasattr(kind, "split"):
         raise TrainingError(
-            f"There is no partition {value!r:.50}; choose one of {', '.join(PARTITIONS)}, or give one with its "
+            f"The partition {value!r:.50} is unknown. Use one of {', '.join(PARTITIONS)}, or pass one with its "
             "settings: partition=sy.federated.Dirichlet(alpha=0.5)."
         )
     return kind

@@ -15,12 +15,12 @@ from syft.federated.validation import whole
 
 
 class ByLabel(Partition):
-    """Each client has samples of exactly so many labels.
+    """Each client has samples of a fixed number of labels.
 
-    The more samples a label has, the more clients share it, so clients have about as many samples each.
+    The more samples a label has, the more clients share it, so clients have similar numbers of samples.
 
     Args:
-        labels_per_client: how many labels each client has.
+        labels_per_client: number of labels of each client.
     """
 
     def __init__(self, labels_per_client: int = 2) -> None:
@@ -32,17 +32,17 @@ class ByLabel(Partition):
         groups = [groups[number] for number in chance.permutation(len(groups))]
         holders = self._holders([len(rows) for rows in groups], count)
         pieces = [piece for rows, many in zip(groups, holders, strict=True) for piece in np.array_split(rows, many)]
-        # A label has at most as many holders as there are clients: dealt out in turn, nobody gets one twice.
+        # No label has more holders than clients: assigned in turn, no client gets a label twice.
         parts = [np.concatenate(pieces[number::count]) for number in range(count)]
         return [parts[number] for number in chance.permutation(count)]
 
     def _holders(self, sizes: list[int], count: int) -> list[int]:
-        """Return how many clients share each label, by its number of samples."""
+        """Return the number of clients that share each label, by its number of samples."""
         wanted = count * self.labels_per_client
         most = [min(count, size) for size in sizes]
         self._require(len(sizes), wanted, sum(most))
         found = [1] * len(sizes)
-        # The next holder goes to the label that has most samples for each of its holders (Webster's method).
+        # The next holder goes to the label with the most samples per holder (Webster's method).
         waiting = [(-size / 3, number) for number, size in enumerate(sizes) if most[number] > 1]
         heapq.heapify(waiting)
         for _ in range(wanted - len(sizes)):
@@ -55,11 +55,11 @@ class ByLabel(Partition):
     def _require(self, labels: int, wanted: int, most: int) -> None:
         each = self.labels_per_client
         if each > labels:
-            raise TrainingError(f"ByLabel: a client can't have {each} labels; the data set has {labels}.")
+            raise TrainingError(f"ByLabel: a client can't have {each} labels, as the data set has {labels}.")
         if wanted < labels:
             raise TrainingError(
-                f"ByLabel: {wanted // each} clients with {each} labels each leave some of the {labels} labels to "
-                f"nobody. Use labels_per_client={-(-labels * each // wanted)}, or {-(-labels // each)} clients or more."
+                f"ByLabel: {wanted // each} clients with {each} labels each do not cover the {labels} labels. "
+                f"Use labels_per_client={-(-labels * each // wanted)}, or {-(-labels // each)} clients or more."
             )
         if wanted > most:
             raise TrainingError(
@@ -68,5 +68,5 @@ class ByLabel(Partition):
             )
 
     def settings(self) -> dict[str, Any]:
-        """Return how many labels each client has."""
+        """Return the number of labels of each client."""
         return {"labels_per_client": self.labels_per_client}

@@ -14,14 +14,14 @@ from syft.federated.validation import real, whole
 
 
 class Dirichlet(Partition):
-    """Clients have unlike labels and unlike numbers of samples.
+    """Clients differ in labels and numbers of samples.
 
-    For each label, how it is shared out over the clients is drawn from a symmetric Dirichlet distribution. Clients that
-    got fewer than `min_samples` then take some of those who have most.
+    For each label, the shares of the clients are drawn from a symmetric Dirichlet distribution. Clients with fewer than
+    `min_samples` samples then get some of those with the most.
 
     Args:
-        alpha: how alike clients are: 100 is nearly IID, 0.1 leaves each with a few labels.
-        min_samples: how many samples each client gets at least; 0 allows clients without any.
+        alpha: similarity of the clients: 100 is nearly IID, with 0.1 each has a few labels.
+        min_samples: minimum number of samples of each client; 0 allows clients without any.
     """
 
     def __init__(self, alpha: float = 0.5, min_samples: int = 1) -> None:
@@ -43,12 +43,12 @@ class Dirichlet(Partition):
     def _shares(self, count: int, chance: np.random.Generator) -> np.ndarray[Any, np.dtype[np.float64]]:
         shares = chance.dirichlet(np.full(count, self.alpha))
         if not np.isfinite(shares).all() or shares.sum() < 0.5:
-            # So small an alpha that all draws are zero: one client gets everything.
+            # With a very small alpha all draws are zero: one client gets everything.
             shares = np.eye(count)[chance.integers(count)]
         return shares
 
     def _evened(self, parts: list[Rows], chance: np.random.Generator) -> list[Rows]:
-        """Return parts where nobody has too little: it is taken, at random, of those who have most."""
+        """Return parts where each client has enough samples, moved at random from those with the most."""
         poor = [number for number, part in enumerate(parts) if len(part) < self.min_samples]
         if not poor:
             return parts
@@ -64,5 +64,5 @@ class Dirichlet(Partition):
         return [np.asarray(part, dtype=np.int64) for part in kept]
 
     def settings(self) -> dict[str, Any]:
-        """Return alpha, and the least number of samples."""
+        """Return alpha and the minimum number of samples."""
         return {"alpha": self.alpha, "min_samples": self.min_samples}

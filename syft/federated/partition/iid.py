@@ -1,4 +1,4 @@
-"""IID: samples are dealt out at random, as many to each client."""
+"""IID: samples are assigned uniformly at random, the same number to each client."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from syft.federated.validation import whole
 
 
 class IID(Partition):
-    """Each client gets as many samples as any other, or one more, drawn at random. Targets may be of any kind.
+    """Each client gets the same number of samples, or one more, drawn at random. Targets may be of any kind.
 
     Args:
-        min_samples: how many samples each client gets at least; 0 allows clients without any.
+        min_samples: minimum number of samples of each client; 0 allows clients without any.
     """
 
     def __init__(self, min_samples: int = 1) -> None:
@@ -28,5 +28,5 @@ class IID(Partition):
         return np.array_split(chance.permutation(len(targets)), count)
 
     def settings(self) -> dict[str, Any]:
-        """Return the least number of samples, if it is not the usual one."""
+        """Return the minimum number of samples, if it is not the default."""
         return {} if self.min_samples == 1 else {"min_samples": self.min_samples}

@@ -1,4 +1,4 @@
-"""Shards: samples sorted by label are cut into pieces, and each client gets some of them (McMahan et al. 2017)."""
+"""Shards: samples sorted by label are cut into shards, and each client gets some of them (McMahan et al. 2017)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from syft.federated.validation import whole
 
 
 class Shards(Partition):
-    """Each client has a few pieces of the sorted data set, so samples of few labels; all have as many, or nearly.
+    """Each client has a few shards of the sorted data set, so samples of few labels, and nearly the same number.
 
     Args:
-        shards_per_client: how many pieces each client gets; 2 as published.
+        shards_per_client: number of shards of each client; 2 as published.
     """
 
     def __init__(self, shards_per_client: int = 2) -> None:
@@ -31,5 +31,5 @@ class Shards(Partition):
         return [np.concatenate([shards[number] for number in numbers]) for numbers in dealt]
 
     def settings(self) -> dict[str, Any]:
-        """Return how many pieces each client gets."""
+        """Return the number of shards of each client."""
         return {"shards_per_client": self.shards_per_client}

@@ -1,4 +1,4 @@
-"""SecureCollector: the server's part in the rounds of a run with secure aggregation. It carries, counts and adds up."""
+"""SecureCollector: the server side of secure aggregation. It relays messages, counts clients and adds up."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import torch
 
 from syft.exceptions import FederatedError, TrainingError
 from syft.federated.client.secure_aggregation.packing import Packing
-from syft.federated.client.secure_aggregation.participant import SEALED_BYTES, VOW_BYTES
+from syft.federated.client.secure_aggregation.participant import CONFIRMATION_BYTES, SEALED_BYTES
 from syft.federated.client.secure_aggregation.participants import (
     ENTRY_BYTES,
-    MOST,
+    MAX_CLIENTS,
     SIGNED_BYTES,
     Participants,
-    by_place,
+    by_index,
 )
 from syft.federated.client.secure_aggregation.shamir import SHARE_BYTES
 from syft.federated.secure_aggregation.step_broadcast import StepBroadcast
@@ -28,33 +28,33 @@ if TYPE_CHECKING:
     from syft.federated.secure_aggregation.settings import SecureAggregation
 
 _DIGEST_BYTES = 32
-_STRAY = "Client {!r:.50} was asked to train something else than the others, so its masks do not cancel."
+_STRAY = "Client {!r:.50} received a different training request than the others, so its masks do not cancel."
 
 
 @dataclasses.dataclass(slots=True)
 class _Heap:
-    """The sum of masked answers that go together, and whose they are."""
+    """The sum of masked results with the same context, and their clients."""
 
     sum: torch.Tensor
     clients: list[str] = dataclasses.field(default_factory=list)
 
 
 class SecureCollector:
-    """Collects masked answers, and learns their sum.
+    """Collects masked results and learns their sum.
 
-    A round is: keys and shares of all clients in `begin`, masked vectors in `add`, and in `finish` what takes the masks
-    off. It ends with the sum of those who answered, or with an error; never with another sum.
+    A round is: keys and shares of all clients in `begin`, masked vectors in `add`, and unmasking in `finish`. It
+    ends with the sum over the survivors, or with an error; never with another sum.
 
     Args:
         settings: the settings.
         run: the id of the run.
 
     Attributes:
-        least: how many clients a round has at least.
-        metrics: what clients told together in the last round: "loss" and "samples".
-        traffic: what the short steps of the round carry.
-        refused: whose answers of the last round were not counted at its end, as they were asked for something else than
-            most, and why.
+        least: minimum number of clients in a round.
+        metrics: joint metrics of the last round: "loss" and "samples".
+        traffic: the traffic of the steps other than training.
+        refused: clients of the last round whose results were not counted, as their request differed from that of
+            most -> reason.
     """
 
     def __init__(self, settings: SecureAggregation, run: str) -> None:
@@ -65,38 +65,38 @@ class SecureCollector:
         self._panel = StepBroadcast({}, settings.timeout, self.traffic)
         self._round: Round
         self._strategy: Strategy
-        self._roster: Participants
+        self._participants: Participants
         self._packing: Packing
-        self._places: dict[str, int] = {}
+        self._indices: dict[str, int] = {}
         self._commitments: dict[int, bytes] = {}
         self.refused: dict[str, str] = {}
-        # What was masked under the same context goes together. Only one of these can be that of enough clients.
+        # Results masked under the same context, by context. At most one of them reaches the threshold.
         self._heaps: dict[bytes, _Heap] = {}
         self._answered: list[str] = []
         self._is_open = False
 
     @property
     def left_out(self) -> dict[str, str]:
-        """Who dropped out in the last round's short steps, and why."""
+        """Clients that dropped out in the last round before or after training -> reason."""
         return self._panel.left_out
 
     def left(self, count: int) -> int:
-        """Return the number of clients that must be left at the end of a round that began with `count`."""
+        """Return the minimum number of clients at the end of a round that started with `count`."""
         return self.settings.threshold_of(count)
 
-    # --- the beginning of a round: keys and shares --------------------------------------------------------------
+    # --- start of a round: keys and shares ----------------------------------------------------------------------
 
     def begin(self, round: Round, clients: Mapping[str, Any], strategy: Strategy) -> dict[str, dict[str, Any]]:
-        """Begin a round: clients make keys, and send each other shares of what could unmask them."""
+        """Start a round: clients make keys, and exchange shares of their secrets."""
         if not strategy.is_linear:
             raise TrainingError(
-                f"{strategy!r} looks at each client's update, and secure aggregation shows only their sum. Leave out "
-                "secure, or use a strategy of means, such as FedAvg."
+                f"{strategy!r} needs each client's update, but secure aggregation reveals only their sum. Omit "
+                "secure, or use a strategy based on means, such as FedAvg."
             )
-        if len(clients) > MOST:
+        if len(clients) > MAX_CLIENTS:
             raise FederatedError(
-                f"Secure aggregation has {MOST} clients in a round at most, not {len(clients)}: each sends something "
-                "to each other one. Choose fewer with clients_per_round."
+                f"Secure aggregation supports at most {MAX_CLIENTS} clients in a round, got {len(clients)}. Each sends "
+                "a message to each other. Choose fewer with clients_per_round."
             )
         self._round, self._strategy = round, strategy
         self.traffic.begin()
@@ -105,10 +105,12 @@ class SecureCollector:
         self._meet(clients)
         sealed = self._exchange()
         self._is_open = True
-        return {name: {"masking": self._term(sealed, place)} for name, place in self._places.items() if place in sealed}
+        return {
+            name: {"masking": self._term(sealed, index)} for name, index in self._indices.items() if index in sealed
+        }
 
     def _meet(self, clients: Mapping[str, Any]) -> None:
-        """Gather the keys of the clients, and make the list that all go by."""
+        """Collect the keys of the clients and make the list of participants."""
         found = self._panel.ask(
             "secure.keys",
             {name: {"round": self._round.number} for name in clients},
@@ -117,46 +119,46 @@ class SecureCollector:
         count = len(found)
         if count < self.settings.min_clients:
             raise FederatedError(
-                f"{count} clients are there for a round of secure aggregation, and it needs "
+                f"{count} clients are available for a round of secure aggregation, but it needs "
                 f"{self.settings.min_clients}.{self._panel.reasons()}"
             )
         threshold = self.settings.threshold_of(count)
         try:
-            self._roster = Participants(self.run, self._round.number, threshold, list(found.values()))
+            self._participants = Participants(self.run, self._round.number, threshold, list(found.values()))
         except TrainingError as error:
             raise FederatedError(str(error)) from None
         layout, strategy = self._round.layout, self._strategy
-        self._places = {name: place for place, name in enumerate(found)}
+        self._indices = {name: index for index, name in enumerate(found)}
         self._packing = Packing(
             count, layout.size, [layout.parameters] * len(strategy.extras), strategy.weighted,
             self.settings.max_update, self.settings.max_samples,
         )  # fmt: skip
 
     def _exchange(self) -> dict[int, tuple[bytes, ...]]:
-        """Gather the sealed shares of the clients, by the places of those who sent them."""
-        count = len(self._roster)
+        """Collect the sealed shares of the clients, by the sender's index."""
+        count = len(self._participants)
         payload = {
             "round": self._round.number,
-            "entries": list(self._roster.entries),
-            "threshold": self._roster.threshold,
+            "entries": list(self._participants.entries),
+            "threshold": self._participants.threshold,
         }
 
         def check(answer: Any) -> tuple[tuple[bytes, ...], bytes]:
             promise: bytes = _bytes("commitment", _DIGEST_BYTES)(answer)
-            return by_place(answer.get("sealed"), count, SEALED_BYTES), promise
+            return by_index(answer.get("sealed"), count, SEALED_BYTES), promise
 
-        found = self._panel.ask("secure.shares", dict.fromkeys(self._places, payload), check)
+        found = self._panel.ask("secure.shares", dict.fromkeys(self._indices, payload), check)
         self._require(len(found), "sent their shares")
-        self._commitments = {self._places[name]: promise for name, (_, promise) in found.items()}
-        return {self._places[name]: parts for name, (parts, _) in found.items()}
+        self._commitments = {self._indices[name]: promise for name, (_, promise) in found.items()}
+        return {self._indices[name]: parts for name, (parts, _) in found.items()}
 
-    def _term(self, sealed: dict[int, tuple[bytes, ...]], place: int) -> dict[str, Any]:
-        """Return what a client masks with."""
+    def _term(self, sealed: dict[int, tuple[bytes, ...]], index: int) -> dict[str, Any]:
+        """Return the settings of a client's "masking" modifier."""
         return {
             "round": self._round.number,
             "sealed": [
-                sealed[other][place] if other in sealed and other != place else b""
-                for other in range(len(self._roster))
+                sealed[other][index] if other in sealed and other != index else b""
+                for other in range(len(self._participants))
             ],
             "weighted": self._strategy.weighted,
             "extras": list(self._strategy.extras),
@@ -165,27 +167,27 @@ class SecureCollector:
         }
 
     def _require(self, count: int, what: str) -> None:
-        if count < self._roster.threshold:
+        if count < self._participants.threshold:
             raise FederatedError(
-                f"{count} of {len(self._roster)} clients {what}, and secure aggregation needs "
-                f"{self._roster.threshold} to unmask their sum.{self._panel.reasons()}"
+                f"{count} of {len(self._participants)} clients {what}, but secure aggregation needs "
+                f"{self._participants.threshold} to unmask their sum.{self._panel.reasons()}"
             )
 
-    # --- masked answers -------------------------------------------------------------------------------------------
+    # --- masked results -------------------------------------------------------------------------------------------
 
     def add(self, client: str, result: object) -> None:
-        """Add the masked answer of a client to the sum; one that comes when the sum is being unmasked is ignored."""
+        """Add the masked result of a client to the sum; ignored once unmasking has started."""
         if not self._is_open:
             return
-        if self._places.get(client) not in self._commitments or client in self._answered:
-            raise FederatedError(f"Client {client!r:.50} is not one whose answer is waited for.")
+        if self._indices.get(client) not in self._commitments or client in self._answered:
+            raise FederatedError(f"A result of client {client!r:.50} is not expected.")
         vector = result.get("update") if isinstance(result, dict) else None
         if type(vector) is not torch.Tensor or vector.dtype != torch.int64 or vector.shape != (self._packing.words,):
-            raise FederatedError(f"Client {client!r:.50} did not answer with one masked vector.")
+            raise FederatedError(f"Client {client!r:.50} did not return one masked vector.")
         context = _bytes("context", _DIGEST_BYTES)(result)
         heap = self._heaps.get(context)
         if heap is None:
-            if any(len(other.clients) >= self._roster.threshold for other in self._heaps.values()):
+            if any(len(other.clients) >= self._participants.threshold for other in self._heaps.values()):
                 raise FederatedError(_STRAY.format(client))
             heap = self._heaps[context] = _Heap(torch.zeros(self._packing.words, dtype=torch.int64))
         heap.sum += vector
@@ -193,30 +195,30 @@ class SecureCollector:
         self._answered.append(client)
 
     def drop(self, client: str) -> None:
-        """Wait for a client no longer; its masks are taken off with the help of the others."""
+        """Stop waiting for a client; its masks are removed with the help of the others."""
 
-    # --- the end of a round ---------------------------------------------------------------------------------------
+    # --- end of a round -------------------------------------------------------------------------------------------
 
     def finish(self, least: int = 1) -> Total:
-        """Unmask the sum of those who answered, and were asked the same as most."""
+        """Unmask the sum over the survivors that received the most common request."""
         if not self._is_open:
-            raise FederatedError("No round is under way.")
+            raise FederatedError("No round has started. Call begin() first.")
         self._is_open = False
         context, total = self._largest()
-        self._require(len(self._answered), "gave a masked answer")
-        if len(self._answered) < least:  # before it is unmasked: sums that are thrown away tell something too
+        self._require(len(self._answered), "sent a masked result")
+        if len(self._answered) < least:  # before unmasking: a discarded sum would also reveal something
             raise FederatedError(
-                f"{len(self._answered)} clients can be counted, and at least {least} must.{self._panel.reasons()}"
+                f"{len(self._answered)} clients can be counted, but at least {least} are needed.{self._panel.reasons()}"
             )
-        survivors = sorted(self._places[name] for name in self._answered)
+        survivors = sorted(self._indices[name] for name in self._answered)
         shares = self._gather(survivors)
-        Unmasking(self._roster, sorted(self._commitments), survivors, self._commitments, shares).take_off(
+        Unmasking(self._participants, sorted(self._commitments), survivors, self._commitments, shares).take_off(
             total, context
         )
         return self._total(total)
 
     def _largest(self) -> tuple[bytes, torch.Tensor]:
-        """Return the context that most clients masked under, and their sum; the others count as not having answered."""
+        """Return the most common context and the sum under it; the other clients count as dropped out."""
         heaps, self._heaps = self._heaps, {}
         if not heaps:
             return b"", torch.zeros(0, dtype=torch.int64)
@@ -228,36 +230,36 @@ class SecureCollector:
         return context, chosen.sum
 
     def _gather(self, survivors: list[int]) -> dict[int, tuple[bytes, ...]]:
-        """Let those who answered agree on who did, and return the shares that they give then, by their places."""
-        count, number = len(self._roster), self._round.number
-        names = {self._places[name]: name for name in self._answered}
-        asked = {names[place]: {"round": number, "survivors": survivors} for place in survivors}
-        vows = self._panel.ask("secure.agree", asked, lambda a: by_place(a.get("vows"), count, VOW_BYTES))
-        self._require(len(vows), "agreed on who answered")
-        by_sender = {self._places[name]: given for name, given in vows.items()}
+        """Let the survivors agree on the list of survivors, and return their shares by index."""
+        count, number = len(self._participants), self._round.number
+        names = {self._indices[name]: name for name in self._answered}
+        asked = {names[index]: {"round": number, "survivors": survivors} for index in survivors}
+        confirmations = self._panel.ask(
+            "secure.agree", asked, lambda a: by_index(a.get("vows"), count, CONFIRMATION_BYTES)
+        )
+        self._require(len(confirmations), "agreed on the survivors")
+        by_sender = {self._indices[name]: given for name, given in confirmations.items()}
         asked = {
             name: {
                 "round": number,
                 "vows": [
-                    by_sender[other][place] if other in by_sender and other != place else b"" for other in range(count)
+                    by_sender[other][index] if other in by_sender and other != index else b"" for other in range(count)
                 ],
             }
-            for name, place in ((name, self._places[name]) for name in vows)
+            for name, index in ((name, self._indices[name]) for name in confirmations)
         }
-        found = self._panel.ask("secure.unmask", asked, lambda a: by_place(a.get("shares"), count, SHARE_BYTES))
+        found = self._panel.ask("secure.unmask", asked, lambda a: by_index(a.get("shares"), count, SHARE_BYTES))
         self._require(len(found), "helped to unmask")
-        return {self._places[name]: given for name, given in found.items()}
+        return {self._indices[name]: given for name, given in found.items()}
 
     def _total(self, total: torch.Tensor) -> Total:
-        """Return what clients gave together, from its packed form."""
+        """Return the decoded total."""
         sums = self._packing.unpack(total)
         if sums.count != len(self._answered) or sums.samples < 0:
-            raise FederatedError(
-                "What clients gave does not add up, so there is no sum: one of them masked it in another way."
-            )
+            raise FederatedError("The masked results do not add up: a client masked its result incorrectly.")
         weight = float(sums.samples if self._strategy.weighted else sums.count)
         if weight <= 0:
-            raise FederatedError("No client with samples answered, so there is nothing to take the mean of.")
+            raise FederatedError("No client with samples answered, so there is no mean.")
         self.metrics = {"samples": sums.samples}
         if sums.loss is not None:
             self.metrics["loss"] = sums.loss
@@ -265,16 +267,16 @@ class SecureCollector:
         return Total(sums.update / weight, weight, sums.count, extras)
 
     def __repr__(self) -> str:
-        return f"<SecureCollector, {len(self._answered)} of {len(self._places)} clients answered>"
+        return f"<SecureCollector, {len(self._answered)} of {len(self._indices)} clients answered>"
 
 
 def _bytes(name: str, *lengths: int) -> Callable[[Any], Any]:
-    """Return a function that takes bytes of one of some lengths out of an answer."""
+    """Return a function that reads bytes of one of the given lengths from a response."""
 
     def take(answer: object) -> bytes:
         found = answer.get(name) if isinstance(answer, dict) else None
         if type(found) is not bytes or len(found) not in lengths:
-            raise FederatedError(f"The answer has no {name} of {lengths[0]} bytes.")
+            raise FederatedError(f"The response has no {name} of {lengths[0]} bytes.")
         return found
 
     return take

@@ -1,4 +1,4 @@
-"""SecureAggregation: how many clients have to be left, and which numbers have to fit."""
+"""SecureAggregation: the threshold and the number range of secure aggregation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from syft.exceptions import TrainingError
 from syft.federated.client.secure_aggregation.packing import check_range
-from syft.federated.client.secure_aggregation.participants import LEAST, MOST
+from syft.federated.client.secure_aggregation.participants import MAX_CLIENTS, MIN_CLIENTS
 
 if TYPE_CHECKING:
     from syft.federated.secure_aggregation.collector import SecureCollector
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SecureAggregation:
-    """Lets the server of a run see only the sum of what the clients of a round give.
+    """Lets the server of a run see only the sum of the clients' results.
 
-    Clients mask what they give such that masks cancel in the sum; if clients drop out, the others help to take the
-    masks off, as long as enough are left (Bonawitz et al., 2017). What this protects against: docs/how-to/federated.md.
+    Clients mask their results such that masks cancel in the sum. If clients drop out, the others help to remove their
+    masks, as long as enough remain (Bonawitz et al., 2017). See docs/how-to/federated.md for the security properties.
 
     Args:
-        threshold: how many clients have to be left at the end of a round: a number, or a share of the round's clients.
-            More than two thirds by default; always more than half.
-        min_clients: how many clients a round has to begin with; 3 at least.
-        timeout: how many seconds each of the short steps may take, apart from training.
-        max_update: the largest number in an update that has to fit; a larger one is an error at the client.
-        max_samples: the largest number of samples of a client that has to fit together with it.
+        threshold: minimum number of clients at the end of a round, or their share of the round's clients. More than
+            two thirds by default; always more than half.
+        min_clients: minimum number of clients at the start of a round, at least 3.
+        timeout: maximum seconds of each step other than training.
+        max_update: the largest absolute value in an update; a larger one is an error at the client.
+        max_samples: the largest number of samples of a client with such an update.
 
     Example:
         >>> import torch, syft as sy
@@ -41,7 +41,7 @@ class SecureAggregation:
     """
 
     threshold: int | float | None = None
-    min_clients: int = LEAST
+    min_clients: int = MIN_CLIENTS
     timeout: float = 60.0
     max_update: float = 1024.0
     max_samples: int = 2**20
@@ -50,21 +50,21 @@ class SecureAggregation:
         check_range(self.max_update, self.max_samples)
         given = self.threshold
         is_share = type(given) is float and 0.5 < given <= 1
-        if not (given is None or is_share or (type(given) is int and 2 <= given <= MOST)):
+        if not (given is None or is_share or (type(given) is int and 2 <= given <= MAX_CLIENTS)):
             raise TrainingError(
-                "threshold of SecureAggregation is a number of clients from 2, or a share of them above 0.5 and up to "
-                f"1.0, not {given!r:.50}."
+                "threshold of SecureAggregation must be a number of clients from 2, or a share above 0.5 and up to "
+                f"1.0, got {given!r:.50}."
             )
-        if type(self.min_clients) is not int or not LEAST <= self.min_clients <= MOST:
+        if type(self.min_clients) is not int or not MIN_CLIENTS <= self.min_clients <= MAX_CLIENTS:
             raise TrainingError(
-                f"min_clients of SecureAggregation is a whole number from {LEAST} to {MOST}: the sum of fewer clients "
-                "tells too much of each."
+                f"min_clients of SecureAggregation must be an integer from {MIN_CLIENTS} to {MAX_CLIENTS}: the sum "
+                "of fewer clients reveals too much of each."
             )
         if type(self.timeout) not in (int, float) or not 0 < self.timeout < math.inf:
-            raise TrainingError("timeout of SecureAggregation is a number of seconds.")
+            raise TrainingError("timeout of SecureAggregation must be a positive number of seconds.")
 
     def threshold_of(self, clients: int) -> int:
-        """Return how many of so many clients have to be left."""
+        """Return the threshold for a number of clients."""
         if self.threshold is None:
             return 2 * clients // 3 + 1
         if type(self.threshold) is float:
@@ -72,7 +72,7 @@ class SecureAggregation:
         return int(self.threshold)
 
     def collector(self, run: str) -> SecureCollector:
-        """Return what collects the answers of a run.
+        """Return the collector for the results of a run.
 
         Args:
             run: the id of the run.

@@ -1,4 +1,4 @@
-"""Asking all clients of a round for one step at once; whoever fails, refuses or is late drops out, with a reason."""
+"""One step of secure aggregation for all clients of a round. A client that fails, refuses or is late drops out."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from syft.federated.server.traffic import Traffic
 
 
 class StepBroadcast:
-    """The clients of one round, and why some of them dropped out.
+    """The clients of one round, and the reasons of those that dropped out.
 
     Args:
-        clients: the clients by name, in their order; each has `job(call, payload)`.
-        timeout: how many seconds a step may take, if clients are elsewhere.
-        traffic: counts what the steps carry.
+        clients: the clients by name, in order; each has `job(call, payload)`.
+        timeout: maximum seconds of a step for remote clients.
+        traffic: counts the bytes of the steps.
     """
 
     def __init__(self, clients: Mapping[str, Any], timeout: float, traffic: Traffic) -> None:
@@ -28,15 +28,15 @@ class StepBroadcast:
         self._crew = MixedDispatcher()
 
     def ask(self, call: str, payloads: Mapping[str, dict[str, Any]], check: Callable[[Any], Any]) -> dict[str, Any]:
-        """Ask clients for a step, and return what `check` makes of the answers, in the order of the clients.
+        """Call clients for a step, and return the checked responses in the order of the clients.
 
         Args:
             call: the name of the call.
-            payloads: what goes along, by the names of those who are asked.
-            check: returns what is of use in an answer; raises if it is not what it should be.
+            payloads: the arguments by client name.
+            check: returns the useful part of a response; raises if it is invalid.
         """
         jobs = [self.clients[name].job(call, payload) for name, payload in payloads.items()]
-        # Clients of this process are asked one after the other: there is nobody to wait for.
+        # Local clients run one after the other, so a timeout is not needed.
         timeout = None if all(job.client.is_here for job in jobs) else self._timeout
         found = {}
         for name, outcome in self._traffic.follow(jobs, self._crew.run(jobs, timeout)):
@@ -44,7 +44,7 @@ class StepBroadcast:
                 if isinstance(outcome, Exception):
                     raise outcome
                 found[name] = check(outcome)
-            except Exception as error:  # whatever it is, the others go on
+            except Exception as error:  # any error: the round continues with the others
                 kind = "" if isinstance(error, SyftError) else f"{type(error).__name__}: "
                 self.left_out[name] = shortened(f"{call}: {kind}{error}", MAX_REASON)
         for name in payloads:
@@ -53,7 +53,7 @@ class StepBroadcast:
         return {name: found[name] for name in payloads if name in found}
 
     def reasons(self) -> str:
-        """Return why clients dropped out, as far as it helps."""
+        """Return the first reason why clients dropped out."""
         if not self.left_out:
             return ""
         name, reason = next(iter(self.left_out.items()))

@@ -1,4 +1,4 @@
-"""Taking masks off a sum, with the shares that the clients gave."""
+"""Removes the masks from a sum, with the shares that the clients sent."""
 
 from __future__ import annotations
 
@@ -16,71 +16,72 @@ from syft.federated.client.secure_aggregation.shamir import ShamirReconstructor
 
 
 class Unmasking:
-    """The end of a round, when it is known who answered.
+    """The end of a round, when the survivors are known.
 
     Args:
-        roster: the clients of the round.
-        members: the places of those whose shares went out: they have masks in common.
-        survivors: the places of those whose masked vectors are in the sum.
-        commitments: what those who sent shares committed themselves to, by place.
-        shares: for each place that helps, what it gave for each place of the roster.
+        participants: the clients of the round.
+        members: indices of the clients whose shares were sent: they have pairwise masks.
+        survivors: indices of the clients whose masked vectors are in the sum.
+        commitments: commitments of the clients to their seeds, by index.
+        shares: for each helping index, its share for each client.
     """
 
     def __init__(
         self,
-        roster: Participants,
+        participants: Participants,
         members: Sequence[int],
         survivors: Sequence[int],
         commitments: Mapping[int, bytes],
         shares: Mapping[int, Sequence[bytes]],
     ) -> None:
-        self._roster, self._members, self._survivors = roster, members, survivors
+        self._participants, self._members, self._survivors = participants, members, survivors
         self._commitments, self._shares = commitments, shares
         self._joiners: dict[tuple[int, ...], ShamirReconstructor] = {}
 
     def take_off(self, total: torch.Tensor, context: bytes) -> None:
-        """Take all masks off a sum, in place.
+        """Remove all masks from a sum, in place.
 
         Args:
             total: the sum of the masked vectors.
-            context: what the masks of pairs are bound to.
+            context: the context that pairwise masks are bound to.
         """
-        for place in self._survivors:
-            total -= self_mask(self._roster, place, self._seed(place), len(total))
+        for index in self._survivors:
+            total -= self_mask(self._participants, index, self._seed(index), len(total))
         for gone in sorted(set(self._members) - set(self._survivors)):
             secret = key_agreement.PairwiseSecret(self._masking_secret(gone))
-            for place in self._survivors:
-                # What the one who is gone would have added is just what is missing.
-                add_pair_mask(total, self._roster, secret, gone, place, context)
+            for index in self._survivors:
+                # Adds the mask that the dropped-out client would have added.
+                add_pair_mask(total, self._participants, secret, gone, index, context)
 
-    def _seed(self, place: int) -> bytes:
-        expected = self._commitments[place]
-        return self._joined(place, lambda seed: hmac.compare_digest(commitment(self._roster, place, seed), expected))
+    def _seed(self, index: int) -> bytes:
+        expected = self._commitments[index]
+        return self._joined(
+            index, lambda seed: hmac.compare_digest(commitment(self._participants, index, seed), expected)
+        )
 
-    def _masking_secret(self, place: int) -> bytes:
-        expected = self._roster.masking_key(place)
-        return self._joined(place, lambda secret: hmac.compare_digest(key_agreement.public_of(secret), expected))
+    def _masking_secret(self, index: int) -> bytes:
+        expected = self._participants.masking_key(index)
+        return self._joined(index, lambda secret: hmac.compare_digest(key_agreement.public_of(secret), expected))
 
-    def _joined(self, place: int, is_right: Callable[[bytes], bool]) -> bytes:
-        """Return a secret of a client from the shares that others have of it."""
+    def _joined(self, index: int, is_right: Callable[[bytes], bool]) -> bytes:
+        """Return a secret of a client, reconstructed from the shares of others."""
         for helpers in self._choices():
             joiner = self._joiners.get(helpers)
             if joiner is None:
                 joiner = self._joiners[helpers] = ShamirReconstructor([helper + 1 for helper in helpers])
             try:
-                secret = joiner.join([self._shares[helper][place] for helper in helpers])
+                secret = joiner.join([self._shares[helper][index] for helper in helpers])
             except ValueError:
                 continue
             if is_right(secret):
                 return secret
         raise FederatedError(
-            "The shares that clients gave to unmask the sum do not fit together, so there is no sum: one of them is "
-            "broken or lies."
+            "The shares for unmasking the sum are inconsistent, so there is no sum: a client is broken or malicious."
         )
 
     def _choices(self) -> Iterator[tuple[int, ...]]:
-        """Yield who could be asked: enough helpers, then all but one of them with another one instead."""
-        helpers, needed = sorted(self._shares), self._roster.threshold
+        """Yield sets of helpers: first the default one, then each with one helper replaced."""
+        helpers, needed = sorted(self._shares), self._participants.threshold
         yield tuple(helpers[:needed])
         for one, other in itertools.product(range(needed), helpers[needed : needed + 1]):
             yield tuple(sorted({*helpers[:needed], other} - {helpers[one]}))

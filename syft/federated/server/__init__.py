@@ -1,4 +1,4 @@
 """The server side of a federated run: the round loop, dispatch to clients, aggregation, checkpoints, simulation.
 
-Not here: strategies (`syft.federated.strategies`), and what clients do (`syft.federated.client`).
+Not here: strategies (`syft.federated.strategies`), and the clients' side (`syft.federated.client`).
 """

@@ -1,4 +1,4 @@
-"""Checkpoint: what is needed to go on after the last complete round, in one file that is whole or not there."""
+"""Checkpoint: the state after the last completed round, in one file that is written atomically."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from syft.serde import deserialize, serialize
 FILE, LOCK = "checkpoint.syft", "lock"
 FORMAT = 1
 _DIGEST = 32
-# What tells a run from another one -> what users call it, where that is another word.
+# Property of a run -> its name in error texts, if different.
 _CALLED = {"layout": "model", "settings": "setting of its strategy", "secure": "secure setting"}
 
 
@@ -25,7 +25,7 @@ class Checkpoint:
     """The file of a run in a folder.
 
     Args:
-        folder: the folder; it is made if it is not there.
+        folder: the folder; it is created if missing.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -34,35 +34,35 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Keep others from writing to the same folder for a while."""
+        """Lock the folder against other writers."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             file = open(self.folder / LOCK, "a")  # noqa: PTH123  (held open)
         except OSError as error:
-            raise FederatedError(f"The checkpoint can't be kept in {self.folder}: {error.strerror}.") from None
+            raise FederatedError(f"The checkpoint can't be written to {self.folder}: {error.strerror}.") from None
         with file:
             _lock(file, self.folder)
             yield
 
     def load(self) -> dict[str, Any] | None:
-        """Return what was written last; None if nothing was. Refuses a file that is damaged."""
+        """Return the last state written; None if there is none. Raises for a damaged file."""
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
             return None
         digest, body = content[:_DIGEST], content[_DIGEST:]
         if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
-            raise FederatedError(f"The checkpoint {self.path} is damaged. Remove it to begin anew.")
+            raise FederatedError(f"The checkpoint {self.path} is damaged. Remove it to start over.")
         try:
             found = deserialize(body, None)
         except SerdeError as error:
             raise FederatedError(f"The checkpoint {self.path} can't be read: {error}") from None
         if type(found) is not dict or found.get("format") != FORMAT:
-            raise FederatedError(f"The checkpoint {self.path} is of another release. Remove it to begin anew.")
+            raise FederatedError(f"The checkpoint {self.path} is from another release. Remove it to start over.")
         return found
 
     def save(self, contents: dict[str, Any]) -> None:
-        """Write, so that a crash at any moment leaves the last one or this one."""
+        """Write the state atomically: after a crash, the file has the previous or the new state."""
         body = serialize({"format": FORMAT, **contents}, None)
         fresh = self.folder / f"{FILE}.new"
         with open(fresh, "wb") as file:  # noqa: PTH123  (its descriptor is needed)
@@ -80,23 +80,23 @@ class Checkpoint:
 
 
 def check_same(folder: object, mine: dict[str, Any], theirs: dict[str, Any]) -> None:
-    """Raise if a checkpoint is of another run.
+    """Raise if a checkpoint belongs to another run.
 
     Args:
-        folder: where it is.
-        mine: what tells a run from another one, by name.
-        theirs: that of the run in the checkpoint.
+        folder: the folder of the checkpoint.
+        mine: the identity of this run.
+        theirs: the identity of the run in the checkpoint.
     """
     for name, value in mine.items():
         if _plain(theirs.get(name)) != _plain(value):
             raise FederatedError(
-                f"The checkpoint in {folder} is of a run with another {_CALLED.get(name, name)}. "
-                "Choose another folder, or remove it to begin anew."
+                f"The checkpoint in {folder} belongs to a run with another {_CALLED.get(name, name)}. "
+                "Choose another folder, or remove it to start over."
             )
 
 
 def _plain(value: object) -> Any:
-    """Return nested values with lists for tuples, as they come from a file."""
+    """Return nested values with lists for tuples, as read from a file."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -109,11 +109,9 @@ def _plain(value: object) -> Any:
 def _lock(file: Any, folder: Path) -> None:
     try:
         import fcntl
-    except ImportError:  # not on this system: then nobody looks
+    except ImportError:  # not available on this system: no locking
         return
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise FederatedError(
-            f"Another run writes to {folder} at this moment; choose another checkpoint folder."
-        ) from None
+        raise FederatedError(f"Another run is writing to {folder}. Choose another checkpoint folder.") from None

@@ -1,4 +1,4 @@
-"""Clients: who has the data of a federated run, as the server sees them."""
+"""Clients: the holders of data in a federated run, as seen by the server."""
 
 from __future__ import annotations
 
@@ -15,66 +15,66 @@ from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER
 from syft.exceptions import FederatedError, TrainingError
 from syft.federated.client.payload import Payload
-from syft.federated.client.session import STATION, ClientSession
+from syft.federated.client.session import CLIENT_CALL, ClientSession
 from syft.federated.dataset import BaseDataset, FederatedDataset
 from syft.messaging import message as m
 from syft.pointers.lease import Lease
 from syft.workers.abstract import AbstractWorker
 from syft.workers.virtual import VirtualWorker
 
-# How many runs the clients of this process remember something of.
+# Maximum number of runs for which local clients keep state.
 MAX_RUNS = 16
 
 
 class Client(Protocol):
-    """Somebody with data.
+    """A holder of data.
 
     Attributes:
-        name: what it is called, once in a run.
-        is_here: whether its calls are computed in this process, so that threads would make nothing quicker.
+        name: its name, unique in a run.
+        is_here: whether its calls run in this process, so that threads would not help.
     """
 
     name: str
     is_here: bool
 
     def call(self, run: str, name: str, payload: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
-        """Ask something of the client, and wait for its answer.
+        """Call the client, and wait for its result.
 
         Args:
             run: the id of the run.
             name: the name of the call.
-            payload: what goes along: plain values, tensors and plans by name.
-            timeout: how many seconds to wait at most.
+            payload: the arguments: plain values, tensors and plans by name.
+            timeout: maximum seconds to wait.
         """
         ...
 
 
 class WorkerClient:
-    """A worker and a data set there.
+    """A worker and a data set at it.
 
     Args:
         worker: the worker.
-        data: the key of the data set there, or pointers to samples and targets.
+        data: the key of the data set, or pointers to samples and targets.
     """
 
     def __init__(self, worker: Any, data: Any) -> None:
         self.worker = worker
         self.name = str(worker.id)
-        # A pointer keeps what it points at.
+        # A pointer keeps its object alive.
         self._pointers = None if isinstance(data, str) else data
         self._data = (data,) if isinstance(data, str) else tuple(pointer.id_at_location for pointer in data)
         self.is_here = type(worker) is VirtualWorker and not worker.is_threaded
 
     def call(self, run: str, name: str, payload: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
-        """Ask something of the worker: one message out and one back."""
+        """Call the worker: one request and one response."""
         stream = local_worker().stream_to(self.worker)
         base = ID_PROVIDER.pop()
-        ask = m.Operation(STATION, None, (name, run, self._data, Payload(payload)), {}, (base,))
+        ask = m.Operation(CLIENT_CALL, None, (name, run, self._data, Payload(payload)), {}, (base,))
         lease = Lease(stream, base)
         with override(stream_timeout=threading.TIMEOUT_MAX if timeout is None else timeout):
-            _, parcel = stream.ask(m.BatchMessage((ask, m.ObjectRequestMessage((base, None, "")))))
+            _, answer = stream.ask(m.BatchMessage((ask, m.ObjectRequestMessage((base, None, "")))))
         lease.spend("it was the answer to a call of a federated run")
-        contents: dict[str, Any] = parcel.contents
+        contents: dict[str, Any] = answer.contents
         return contents
 
     def __repr__(self) -> str:
@@ -82,7 +82,7 @@ class WorkerClient:
 
 
 class ClientStateCache:
-    """What clients of this process remember from round to round, by run and name."""
+    """State of local clients from round to round, by run and name."""
 
     def __init__(self) -> None:
         self._runs: OrderedDict[str, dict[str, ClientSession]] = OrderedDict()
@@ -91,26 +91,26 @@ class ClientStateCache:
         return sum(map(len, self._runs.values()))
 
     def find(self, run: str, name: str) -> ClientSession | None:
-        """Return the station of a client, if it remembers something."""
+        """Return the session of a client, if it has state."""
         return self._runs.get(run, {}).get(name)
 
-    def keep(self, station: ClientSession) -> None:
-        """Keep a station that remembers something; most runs need none, and then thousands leave nothing behind."""
-        if not station.memory:
-            self._runs.get(station.run, {}).pop(station.name, None)
+    def keep(self, session: ClientSession) -> None:
+        """Store a session that has state. Most runs need none, so thousands of clients use no memory."""
+        if not session.memory:
+            self._runs.get(session.run, {}).pop(session.name, None)
             return
-        self._runs.setdefault(station.run, {})[station.name] = station
+        self._runs.setdefault(session.run, {})[session.name] = session
         while len(self._runs) > MAX_RUNS:
             self._runs.popitem(last=False)
 
 
 class LocalClient:
-    """A client whose data is in this process, to try things out with.
+    """A client whose data is in this process, for simulations and tests.
 
     Args:
         name: its name.
         dataset: its samples and targets.
-        memories: what clients remember from round to round; common to those of a simulation.
+        memories: state of clients from round to round, shared by the clients of a simulation.
     """
 
     is_here = True
@@ -121,21 +121,21 @@ class LocalClient:
         self._memories = ClientStateCache() if memories is None else memories
 
     def call(self, run: str, name: str, payload: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
-        """Answer here."""
-        station = self._memories.find(run, self.name)
-        if station is None:
-            station = ClientSession(self.name, run, self.dataset)
+        """Run the call in this process."""
+        session = self._memories.find(run, self.name)
+        if session is None:
+            session = ClientSession(self.name, run, self.dataset)
         try:
-            return station.call(name, payload)
+            return session.call(name, payload)
         finally:
-            self._memories.keep(station)
+            self._memories.keep(session)
 
     def __repr__(self) -> str:
         return f"<LocalClient {self.name!r}, {len(self.dataset)} samples>"
 
 
 class ClientList(Sequence[Any]):
-    """Clients that were given one by one.
+    """A list of clients.
 
     Args:
         clients: the clients.
@@ -145,7 +145,7 @@ class ClientList(Sequence[Any]):
         names = [client.name for client in clients]
         double, times = Counter(names).most_common(1)[0]
         if times > 1:
-            raise FederatedError(f"Two clients are called {double!r}. Each client takes part once.")
+            raise FederatedError(f"Two clients are named {double!r}. Each client can take part once.")
         self._clients = clients
 
     def __len__(self) -> int:
@@ -163,10 +163,10 @@ class ClientList(Sequence[Any]):
 
 
 def as_clients(given: object, dataset: str | None) -> Sequence[Any]:
-    """Return the clients that somebody means.
+    """Return the clients for the `clients` argument of `run`.
 
     Args:
-        given: workers, a federated data set, data sets, clients, or anything that gives clients by number.
+        given: workers, a federated data set, data sets, clients, or a sequence of clients.
         dataset: the key of the data set at each worker, if workers are given.
     """
     if isinstance(given, FederatedDataset):
@@ -177,7 +177,7 @@ def as_clients(given: object, dataset: str | None) -> Sequence[Any]:
             raise FederatedError("There are no clients to train with.")
         return given
     if isinstance(given, str | Mapping | torch.Tensor) or not hasattr(given, "__iter__"):
-        raise TypeError("clients are workers, a FederatedDataset, a Simulation, or a list of clients.")
+        raise TypeError("clients must be workers, a FederatedDataset, a Simulation, or a list of clients.")
     made = [_as_client(number, one, dataset) for number, one in enumerate(given)]
     if not made:
         raise FederatedError("There are no clients to train with.")
@@ -188,8 +188,8 @@ def _as_client(number: int, one: Any, dataset: str | None) -> Any:
     if isinstance(one, AbstractWorker):
         if dataset is None:
             raise TrainingError(
-                "Say which data set of the workers to train on: run(..., dataset='key'), the key that its owner gave "
-                "it with worker.add_dataset(data, 'key')."
+                "Training at workers needs the key of a data set. Pass run(..., dataset='key') with the key from "
+                "worker.add_dataset(data, 'key')."
             )
         return WorkerClient(one, dataset)
     if isinstance(one, BaseDataset) and one.location is not None:
@@ -203,4 +203,6 @@ def _as_client(number: int, one: Any, dataset: str | None) -> Any:
         )
     if hasattr(one, "__len__") and hasattr(one, "__getitem__"):
         return LocalClient(f"client-{number}", one)
-    raise TypeError(f"A {type(one).__name__} is no client: give a worker, a data set, or something with name and call.")
+    raise TypeError(
+        f"{type(one).__name__} is not a client type. Pass a worker, a data set, or an object with name and call."
+    )

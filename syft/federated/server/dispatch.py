@@ -1,4 +1,4 @@
-"""Crews: how the calls to the clients of a round are made at once, and when the server stops waiting."""
+"""Dispatchers: concurrent calls to the clients of a round, with a deadline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Job(NamedTuple):
         client: the client.
         run: the id of the run.
         call: the name of the call.
-        payload: what goes along.
+        payload: the arguments of the call.
     """
 
     client: Any
@@ -26,7 +26,7 @@ class Job(NamedTuple):
     payload: dict[str, Any]
 
     def do(self, timeout: float | None) -> Any:
-        """Make the call; returns what it gives, or the error that it raises."""
+        """Make the call; returns its result, or the error that it raised."""
         try:
             return self.client.call(self.run, self.call, self.payload, timeout)
         except Exception as error:
@@ -34,7 +34,7 @@ class Job(NamedTuple):
 
 
 class DispatchTarget:
-    """A client in one run, as aggregations see it.
+    """A client in one run, as seen by an aggregation.
 
     Args:
         client: the client.
@@ -48,12 +48,12 @@ class DispatchTarget:
         self.name, self.is_here = client.name, client.is_here
 
     def call(self, name: str, payload: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
-        """Ask something of the client."""
+        """Call the client and return its result."""
         found: dict[str, Any] = self._client.call(self._run, name, payload, timeout)
         return found
 
     def job(self, name: str, payload: dict[str, Any]) -> Job:
-        """Return the same as a job for a crew."""
+        """Return the same call as a job for a dispatcher."""
         return Job(self._client, self._run, name, payload)
 
 
@@ -61,22 +61,22 @@ Outcome = tuple[str, Any]
 
 
 class Dispatcher(Protocol):
-    """Makes calls."""
+    """Makes calls to clients."""
 
     def run(self, jobs: Sequence[Job], timeout: float | None) -> Iterator[Outcome]:
-        """Yield the name of each client and its answer, or its error, as they come; ends when time is up."""
+        """Yield the name of each client and its result or error, as they arrive; ends at the timeout."""
         ...
 
     def is_busy(self, name: str) -> bool:
-        """Say whether a client is still at work on a call that nobody waits for any more."""
+        """Return whether a client is still busy with a call that timed out."""
         ...
 
 
 class InlineDispatcher:
-    """One call after the other, for clients that compute in this process."""
+    """Makes calls one after the other, for clients that compute in this process."""
 
     def run(self, jobs: Sequence[Job], timeout: float | None) -> Iterator[Outcome]:
-        """Make the calls in their order; those that time is too short for are not made."""
+        """Make the calls in order; calls after the timeout are skipped."""
         end = None if timeout is None else time.monotonic() + timeout
         for job in jobs:
             if end is not None and time.monotonic() >= end:
@@ -84,15 +84,15 @@ class InlineDispatcher:
             yield job.client.name, job.do(None)
 
     def is_busy(self, name: str) -> bool:
-        """Say no: each call ends before the next one begins."""
+        """Return False: each call ends before the next one starts."""
         return False
 
 
 class ThreadDispatcher:
-    """A thread for each call, for clients that compute elsewhere.
+    """Makes each call in its own thread, for remote clients.
 
     Args:
-        most: how many calls there are at once.
+        most: maximum number of concurrent calls.
     """
 
     def __init__(self, most: int = 256) -> None:
@@ -101,7 +101,7 @@ class ThreadDispatcher:
         self._lock = threading.Lock()
 
     def run(self, jobs: Sequence[Job], timeout: float | None) -> Iterator[Outcome]:
-        """Make the calls at once, and yield the answers as they come."""
+        """Make the calls concurrently, and yield the results as they arrive."""
         end = None if timeout is None else time.monotonic() + timeout
         waiting, done = list(reversed(jobs)), queue.SimpleQueue[Outcome]()
         under_way = 0
@@ -120,7 +120,7 @@ class ThreadDispatcher:
         context, name = contextvars.copy_context(), job.client.name
 
         def work() -> None:
-            # A little more than is waited for: who is late is left out of the round, not broken off.
+            # Slightly longer than the round: a late client is left out of the round, but its call is not aborted.
             left = None if end is None else max(0.1, end - time.monotonic()) + 30.0
             outcome = context.run(job.do, left)
             with self._lock:
@@ -132,13 +132,13 @@ class ThreadDispatcher:
         threading.Thread(target=work, name=f"syft round {name}"[:40], daemon=True).start()
 
     def is_busy(self, name: str) -> bool:
-        """Say whether a client has not answered an earlier call yet."""
+        """Return whether a client has not answered an earlier call yet."""
         with self._lock:
             return name in self._busy
 
 
 class MixedDispatcher:
-    """All kinds: the calls that are computed elsewhere begin first, then those of this process are made."""
+    """Makes calls to all kinds of clients: remote calls start first, then those of this process."""
 
     def __init__(self) -> None:
         self.threads, self.inline = ThreadDispatcher(), InlineDispatcher()
@@ -174,14 +174,14 @@ class MixedDispatcher:
                 yield outcome
 
     def is_busy(self, name: str) -> bool:
-        """Say whether a client has not answered an earlier call yet."""
+        """Return whether a client has not answered an earlier call yet."""
         return any(pool.is_busy(name) for pool in self._pools.values())
 
 
 def _follow(
     pool: Dispatcher, jobs: Sequence[Job], timeout: float | None, done: queue.SimpleQueue[Outcome | None]
 ) -> None:
-    """Make calls from a thread, and put what comes of them into a queue; None when that is all."""
+    """Make calls from a thread and put the outcomes into a queue; None marks the end."""
     context = contextvars.copy_context()
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""Engine: the rounds of a federated run. A round counts as a whole or not at all."""
+"""Engine: runs the rounds of a federated run. A round counts as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from syft.federated.history.records import History, RoundRecord
 from syft.federated.history.round_outcome import MAX_REASON, RoundFailedError, RoundOutcome, shortened
 from syft.federated.server.aggregation import Aggregation
 from syft.federated.server.checkpoint import Checkpoint, check_same
+from syft.federated.server.client_sampling import ClientSampler
 from syft.federated.server.dispatch import Dispatcher, DispatchTarget, Job
 from syft.federated.server.identity import client_seed, run_identity
 from syft.federated.server.local_privacy_tracker import LocalPrivacyTracker
@@ -32,20 +33,20 @@ LOGGER = logging.getLogger(__name__)
 
 
 class Engine:
-    """One run.
+    """The state of one run.
 
     Args:
-        model: the model, recorded.
-        clients: the clients by number.
-        strategy: what becomes of their answers.
-        settings: how to train, and whom to ask.
-        aggregation: a function of the run's id that gives what collects the answers.
-        crew: makes the calls.
-        privacy: makes what the run releases differentially private for each client; None: not at all.
-        local_privacy: what each client does so that its answers are so for each of its samples; None: nothing.
-        evaluate: a function of the model, or a data set that is here, asked after each round.
-        checkpoint: where the run is kept; None: nowhere.
-        is_secure: whether the aggregation hides the answers; a run that began so does not go on otherwise.
+        model: the shared model.
+        clients: the clients by index.
+        strategy: combines the results of the clients.
+        settings: the settings of the run.
+        aggregation: a function of the run's id that returns the aggregation.
+        dispatcher: makes the calls.
+        privacy: differential privacy for each client; None for none.
+        local_privacy: differential privacy for each sample, applied by the clients; None for none.
+        evaluate: a function of the model, or a local data set, evaluated after each round.
+        checkpoint: stores the run; None to store nothing.
+        is_secure: whether the aggregation hides single results. A resumed run must use the same value.
     """
 
     def __init__(
@@ -55,28 +56,25 @@ class Engine:
         strategy: Strategy,
         settings: RunSettings,
         aggregation: Any,
-        crew: Dispatcher,
+        dispatcher: Dispatcher,
         privacy: Any = None,
         local_privacy: Any = None,
         evaluate: Any = None,
         checkpoint: Checkpoint | None = None,
         is_secure: bool = False,
     ) -> None:
-        # Copies: what is given may be in use in another run, and each counts by itself.
+        # Copies: the objects may be used by other runs, which count separately.
         strategy, privacy, local_privacy = (copy.copy(part) for part in (strategy, privacy, local_privacy))
         self.model, self.clients, self.strategy, self.settings = model, clients, strategy, settings
-        self.privacy, self.spending, self.checkpoint = privacy, LocalPrivacyTracker(local_privacy), checkpoint
-        self.crew, self._evaluate = crew, evaluate
+        self.privacy, self.local_privacy, self.checkpoint = privacy, LocalPrivacyTracker(local_privacy), checkpoint
+        self.dispatcher, self._evaluate = dispatcher, evaluate
         self.history, self._traffic = History(), Traffic()
-        # The numbers of those who were drawn in secret for a round. They stay so until it counts: with another draw for
-        # each attempt, who answers would take part more often than is accounted for.
-        self._drawn: tuple[int, list[int]] | None = None
-        self._was_quiet = False
-        self._is_short = False  # whether clients that were chosen are still at work on something else
-        self._broke: dict[str, str] = {}  # whose privacy budget is spent, in their words
+        self._sampler = ClientSampler(clients, settings, dispatcher, privacy)
+        self._was_noise = False
+        self._budget_errors: dict[str, str] = {}  # client -> its error text about a spent privacy budget
         self.ending: str | None = None
         self.run = os.urandom(16).hex()
-        # Of a run that nobody wants to repeat, the seed is as good as the run's id.
+        # Without a seed, a random one decides the order and choice of clients.
         self.seed = settings.seed if settings.seed is not None else int.from_bytes(os.urandom(7), "little")
         self.done = 0
         strategy.load_state({})
@@ -91,8 +89,8 @@ class Engine:
         self.aggregation: Aggregation = aggregation(self.run)
         if privacy is not None and privacy.expected < self.aggregation.least > 1:
             raise FederatedError(
-                f"A round has {privacy.expected:g} clients on average, drawn by chance, and secure aggregation needs "
-                f"{self.aggregation.least}. Take a larger clients_per_round, or rate of UserPrivacy."
+                f"A round has {privacy.expected:g} clients on average, drawn at random, but secure aggregation needs "
+                f"{self.aggregation.least}. Use a larger clients_per_round, or rate of UserPrivacy."
             )
         if privacy is not None:
             privacy.require(self.aggregation.least, self.aggregation.left)
@@ -100,7 +98,7 @@ class Engine:
     # --- the loop ---------------------------------------------------------------------------------------------
 
     def go(self, progress: bool | None) -> None:
-        """Do the rounds that are left."""
+        """Run the remaining rounds."""
         with RunProgress(self.settings.rounds, self.done, progress) as bar:
             try:
                 while self.done < self.settings.rounds:
@@ -112,78 +110,80 @@ class Engine:
                     bar.show(record)
             except FederatedError as error:
                 self.ending = str(error)
-                self.spending.settle(self.clients, self.run, self.crew)
+                self.local_privacy.collect_reports(self.clients, self.run, self.dispatcher)
                 raise
-            self.spending.settle(self.clients, self.run, self.crew)
+            self.local_privacy.collect_reports(self.clients, self.run, self.dispatcher)
 
     def _complete_round(self, number: int) -> RoundRecord | None:
-        """Do a round, however often it takes; a round that fails changes nothing. None: `ending` says why."""
+        """Run a round, with retries. A failed round changes nothing. Returns None if `ending` is set."""
         attempt = 0
         while True:
             attempt += 1
             try:
                 return self._round(number, attempt)
             except RoundFailedError as error:
-                self._note_budgets(error.answers)
-                if self.spending.privacy is not None:
-                    self._save()  # what clients have spent is spent
-                if attempt < self.settings.attempts and self._may_heal(error):
+                self._record_budgets(error.answers)
+                if self.local_privacy.privacy is not None:
+                    self._save()  # the clients' privacy loss counts even if the round fails
+                if attempt < self.settings.attempts and self._may_succeed(error):
                     LOGGER.warning("Round %d failed, attempt %d: %s", number, attempt, error)
                     continue
-                self.ending = self._out_of_budget()
+                self.ending = self._budget_ending()
                 if self.ending is not None:
                     return None
                 if self._counts_as_noise(error):
                     LOGGER.warning(
-                        "Nobody who was drawn counts, so the round consists of noise: round %d, %s", number, error
+                        "All drawn clients were lost, so the round consists of noise: round %d, %s", number, error
                     )
                     return self._round(number, attempt, error.answers)
                 times = "" if attempt == 1 else f" {attempt} times"
-                raise FederatedError(f"Round {number} failed{times}. {error}{self._kept()}") from None
+                raise FederatedError(f"Round {number} failed{times}. {error}{self._recovery_hint()}") from None
 
-    def _kept(self) -> str:
-        """Return what a user can do with the rounds before one that failed."""
-        result = f" What was trained up to round {self.done} is error.result of this error." if self.done else ""
-        again = "" if self.checkpoint is None else f" Run again to go on after round {self.done}."
+    def _recovery_hint(self) -> str:
+        """Return the options that a user has after a failed round."""
+        result = f" error.result has the model after round {self.done}." if self.done else ""
+        again = "" if self.checkpoint is None else f" Run again to continue after round {self.done}."
         return result + again
 
-    def _may_heal(self, error: RoundFailedError) -> bool:
-        """Say whether another attempt could do better: if somebody was lost or late, or others are asked then."""
+    def _may_succeed(self, error: RoundFailedError) -> bool:
+        """Return whether another attempt could succeed: clients were lost or late, or others would be chosen."""
         answers = error.answers
         asks_others = self.privacy is None and self.settings.count(len(self.clients)) < len(self.clients)
-        return answers is None or asks_others or self._is_short or bool(answers.lost or self.aggregation.left_out)
+        return (
+            answers is None or asks_others or self._sampler.is_short or bool(answers.lost or self.aggregation.left_out)
+        )
 
-    def _out_of_budget(self) -> str | None:
-        """Return why the run ends with the rounds that it has, if so many budgets are spent that no round can count."""
-        left = len(self.clients) - len(self._broke)
-        if not self.done or not self._broke or left >= max(self.settings.min_clients, self.aggregation.least):
+    def _budget_ending(self) -> str | None:
+        """Return why the run ends early, if too many privacy budgets are spent for a round to count."""
+        left = len(self.clients) - len(self._budget_errors)
+        if not self.done or not self._budget_errors or left >= max(self.settings.min_clients, self.aggregation.least):
             return None
-        name, why = next(iter(self._broke.items()))
-        others = f" (and {len(self._broke) - 1} more)" if len(self._broke) > 1 else ""
+        name, why = next(iter(self._budget_errors.items()))
+        others = f" (and {len(self._budget_errors) - 1} more)" if len(self._budget_errors) > 1 else ""
         return f"the privacy budget is spent at client {name!r}{others}: {shortened(why, MAX_REASON)}"
 
-    def _note_budgets(self, answers: RoundOutcome | None) -> None:
+    def _record_budgets(self, answers: RoundOutcome | None) -> None:
         if answers is not None:
             for name in answers.counted:
-                self._broke.pop(name, None)
-            self._broke.update(answers.broke)
+                self._budget_errors.pop(name, None)
+            self._budget_errors.update(answers.budget_errors)
 
     def _counts_as_noise(self, error: RoundFailedError) -> bool:
-        """Say whether a round counts although the clients that were drawn are lost: it then consists of noise.
+        """Return whether a round counts as noise because all drawn clients were lost.
 
-        Chance has drawn them, so the round is theirs. But two such rounds in a row, or one with all clients, mean that
-        something else is wrong.
+        The draw was random, so the round counts. Two such rounds in a row, or one with all clients, indicate another
+        problem.
         """
         lost = error.answers
-        return not (self.privacy is None or lost is None or lost.asked == len(self.clients) or self._was_quiet)
+        return not (self.privacy is None or lost is None or lost.asked == len(self.clients) or self._was_noise)
 
     def _round(self, number: int, attempt: int, lost: RoundOutcome | None = None) -> RoundRecord:
-        """Do a round; with `lost`, the answers of its last attempt, one that consists of noise."""
+        """Run a round. With `lost`, the results of its last attempt, the round consists of noise."""
         began = time.monotonic()
         round = Round(number, len(self.clients), self.model.layout)
         if lost is None:
             self._traffic.begin()
-            members = self._choose(number, attempt)
+            members = self._sampler.choose(number, attempt, self.seed, self.aggregation.least)
             answers = RoundOutcome(members)
             total = self._collect(round, attempt, members, answers)
         else:
@@ -191,21 +191,21 @@ class Engine:
             answers.refuse(dict.fromkeys(list(answers.counted), "too few others answered"))
         self._apply(total, round)
         self.strategy.counted(answers.counted, round)
-        self._note_budgets(answers)
-        self.done, self._drawn, self._was_quiet = number, None, lost is not None
+        self._record_budgets(answers)
+        self.done, self._sampler.drawn, self._was_noise = number, None, lost is not None
         record = self._record(number, answers, time.monotonic() - began)
         self.history.append(record)
         self._save()
-        if self._evaluate is not None:  # somebody else's code: the round is kept, whatever it does
+        if self._evaluate is not None:  # user code: the round counts even if it fails
             record = dataclasses.replace(record, metrics=self.model.evaluate(self._evaluate))
             self.history.replace_last(record)
             self._save()
         return record
 
     def _apply(self, total: Total, round: Round) -> None:
-        """Make the next model; if it is none, nothing has changed."""
+        """Compute the next model; nothing changes if it is invalid."""
         if not bool(torch.isfinite(total.update).all()):
-            raise RoundFailedError("What the clients gave together is not finite. Try a smaller learning rate.")
+            raise RoundFailedError("The sum of the clients' updates is not finite. Try a smaller learning rate.")
         before = copy.deepcopy(self.strategy.state())
         try:
             found: Any = self.strategy.apply(self.model.state, total, round)
@@ -216,11 +216,11 @@ class Engine:
             raise RoundFailedError(str(error)) from None
 
     def _collect(self, round: Round, attempt: int, members: dict[str, Any], answers: RoundOutcome) -> Total:
-        """Ask the clients, and return what they gave together."""
+        """Call the clients and return the sum of their results."""
         if not members and self.privacy is not None:
-            return self._released(None, answers if self._is_short else None)
+            return self._released(None, answers if self._sampler.is_short else None)
         if not members:
-            raise RoundFailedError("All clients are still at work on an earlier round.")
+            raise RoundFailedError("All clients are still busy with an earlier round.")
         try:
             added = self.aggregation.begin(
                 round, {n: DispatchTarget(c, self.run) for n, c in members.items()}, self.strategy
@@ -229,11 +229,11 @@ class Engine:
             answers.leave_out(members, (), self.aggregation.left_out)
             raise RoundFailedError(str(error), answers) from None
         answers.leave_out(members, added, self.aggregation.left_out)
-        self._ask(round, attempt, {name: members[name] for name in added}, added, answers)
+        self._train(round, attempt, {name: members[name] for name in added}, added, answers)
         if len(answers.counted) < self.settings.min_clients:
             raise RoundFailedError(
-                f"{len(answers.counted)} of {len(members)} clients answered, and at least {self.settings.min_clients} "
-                f"must. {answers.first_reason()}", answers,
+                f"{len(answers.counted)} of {len(members)} clients answered, but {self.settings.min_clients} are "
+                f"needed. {answers.first_reason()}", answers,
             )  # fmt: skip
         try:
             total = self.aggregation.finish(self.settings.min_clients)
@@ -243,13 +243,13 @@ class Engine:
         return total if self.privacy is None else self._released(total, answers)
 
     def _released(self, total: Total | None, answers: RoundOutcome | None) -> Total:
-        """Add noise to a sum; `answers` are of those who were asked, None if the draw was too small to ask anybody."""
-        drawn = 0 if self._drawn is None or answers is None else len(self._drawn[1])
+        """Add noise to a sum; `answers` is None if the draw was too small to call any client."""
+        drawn = 0 if self._sampler.drawn is None or answers is None else len(self._sampler.drawn[1])
         lost = 0.0 if answers is None or not drawn else 1 - len(answers.counted) / drawn
         found: Total = self.privacy.release(total, self.model.layout.size, lost)
         return found
 
-    def _ask(
+    def _train(
         self,
         round: Round,
         attempt: int,
@@ -257,25 +257,25 @@ class Engine:
         added: dict[str, dict[str, Any]],
         answers: RoundOutcome,
     ) -> None:
-        """Ask the clients to train, and take their answers; whoever lost what it should know is asked once more."""
+        """Call the clients to train and collect their results. A client that lost its state is called once more."""
         waiting = list(members)
-        self.spending.ask(members)
-        if self.privacy is not None or self.spending.privacy is not None:
-            self._save()  # who was drawn and asked, should this be the end
+        self.local_privacy.expect_reports(members)
+        if self.privacy is not None or self.local_privacy.privacy is not None:
+            self._save()  # the drawn clients, in case the process dies here
         end = None if self.settings.round_timeout is None else time.monotonic() + self.settings.round_timeout
         for is_last in (False, True):
             jobs = [self._job(round, attempt, members[name], added[name]) for name in waiting]
-            if end is not None:  # if time is short, it is not always so for the same clients
+            if end is not None:  # without shuffling, the same clients would always be late
                 random.Random(f"{self.seed}:{round.number}:order").shuffle(jobs)  # noqa: S311  (hides nothing)
             again: list[str] = []
             pending = set(waiting)
             left = None if end is None else max(0.0, end - time.monotonic())
-            for name, outcome in self._traffic.follow(jobs, self.crew.run(jobs, left)):
+            for name, outcome in self._traffic.follow(jobs, self.dispatcher.run(jobs, left)):
                 pending.discard(name)
                 if isinstance(outcome, Exception) and not is_last and self.strategy.failed(name, outcome, round):
                     again.append(name)
                 else:
-                    self._take(name, outcome, answers)
+                    self._receive(name, outcome, answers)
             for name in pending:
                 self._drop(name, "it was too late", answers)
             waiting = again
@@ -283,33 +283,33 @@ class Engine:
                 return
 
     def _job(self, round: Round, attempt: int, client: Any, added: dict[str, Any]) -> Job:
-        terms = {**self.strategy.terms(round, client.name), **added}
+        modifiers = {**self.strategy.modifiers(round, client.name), **added}
         if self.privacy is not None:
-            terms.update(self.privacy.terms())
-        if self.spending.privacy is not None:
-            terms.update(self.spending.privacy.terms(self.settings.rounds))
+            modifiers.update(self.privacy.modifiers())
+        if self.local_privacy.privacy is not None:
+            modifiers.update(self.local_privacy.privacy.modifiers(self.settings.rounds))
         payload = {
             "plan": self.model.plan,
             "loss": self.model.loss,
             "round": round.number,
-            # Another one for each attempt: the sums of two of them, of other clients, must not have updates in common.
+            # A new one for each attempt: sums of two attempts with different clients must not share updates.
             "seed": client_seed(self.seed, round.number, attempt, client.name),
-            "terms": terms,
+            "terms": modifiers,
             **self.settings.payload(),
         }
         return Job(client, self.run, "train", payload)
 
-    def _take(self, name: str, outcome: Any, answers: RoundOutcome) -> None:
+    def _receive(self, name: str, outcome: Any, answers: RoundOutcome) -> None:
         if isinstance(outcome, Exception):
             self._drop(name, f"{type(outcome).__name__}: {outcome}", answers, outcome)
             return
         try:
             if self.privacy is not None:
                 outcome = self.privacy.bound(outcome)
-            self.spending.take(name, outcome)
+            self.local_privacy.record(name, outcome)
             self.aggregation.add(name, outcome)
-            answers.take(name, outcome)
-        except Exception as error:  # an answer may be anything
+            answers.count(name, outcome)
+        except Exception as error:  # a result is untrusted
             text = str(error) if isinstance(error, SyftError) else f"{type(error).__name__}: {error}"
             self._drop(name, text, answers)
 
@@ -317,27 +317,7 @@ class Engine:
         self.aggregation.drop(name)
         answers.fail(name, reason, error)
 
-    # --- who is asked -----------------------------------------------------------------------------------------
-
-    def _choose(self, number: int, attempt: int) -> dict[str, Any]:
-        """Return the clients of a round by name."""
-        count = len(self.clients)
-        numbers: Sequence[int]
-        if self.privacy is not None:
-            if self._drawn is None or self._drawn[0] != number:
-                self._drawn = (number, self.privacy.choose(count))
-            numbers = self._drawn[1] if len(self._drawn[1]) >= self.aggregation.least else []
-        else:
-            wanted = self.settings.count(count)
-            chance = random.Random(f"{self.seed}:{number}:{attempt}")  # noqa: S311  (chooses, hides nothing)
-            numbers = range(count) if wanted == count else sorted(chance.sample(range(count), wanted))
-        chosen = [self.clients[number] for number in numbers]
-        # Who is not done with an earlier round is not asked for another one.
-        free = {client.name: client for client in chosen if not self.crew.is_busy(client.name)}
-        self._is_short = len(free) < len(chosen)
-        return free
-
-    # --- what is kept -----------------------------------------------------------------------------------------
+    # --- records and checkpoints ------------------------------------------------------------------------------
 
     def _record(self, number: int, answers: RoundOutcome, seconds: float) -> RoundRecord:
         ours, theirs = self._traffic, self.aggregation.traffic
@@ -357,11 +337,11 @@ class Engine:
 
     @property
     def epsilons(self) -> dict[str, float]:
-        """What the run has spent of privacy, by what it is about: clients first, then rows. They do not add up."""
-        return {str(p.neighbours): p.epsilon for p in (self.privacy, self.spending.privacy) if p is not None}
+        """The privacy loss of the run by neighbouring relation: clients first, then rows. They do not add up."""
+        return {str(p.neighbours): p.epsilon for p in (self.privacy, self.local_privacy.privacy) if p is not None}
 
     def _identity(self) -> dict[str, Any]:
-        privacies = {"privacy": self.privacy, "local_privacy": self.spending.privacy}
+        privacies = {"privacy": self.privacy, "local_privacy": self.local_privacy.privacy}
         return run_identity(self.model, self.strategy, self.settings, self._is_secure, privacies)
 
     def _save(self) -> None:
@@ -377,8 +357,8 @@ class Engine:
                 "strategy": self.strategy.state(),
                 "history": self.history.to_dict(),
                 "privacy": None if self.privacy is None else self.privacy.state(),
-                "local_privacy": self.spending.state(),
-                "drawn": self._drawn,
+                "local_privacy": self.local_privacy.state(),
+                "drawn": self._sampler.drawn,
             }
         )
 
@@ -390,14 +370,14 @@ class Engine:
         check_same(folder, self._identity(), saved["identity"])
         if self.settings.seed not in (None, saved["seed"]):
             raise FederatedError(
-                f"The checkpoint in {folder} is of a run with another seed. "
-                "Leave out seed to go on with it, or choose another folder."
+                f"The checkpoint in {folder} belongs to a run with another seed. "
+                "Omit seed to continue it, or choose another folder."
             )
         self.run, self.seed, self.done = saved["run"], saved["seed"], saved["round"]
-        self._drawn = None if saved["drawn"] is None else (saved["drawn"][0], list(saved["drawn"][1]))
+        self._sampler.drawn = None if saved["drawn"] is None else (saved["drawn"][0], list(saved["drawn"][1]))
         self.history = History.from_dict(saved["history"])
         self.model.load(saved["state"])
         self.strategy.load_state(saved["strategy"])
         if saved["privacy"] is not None:
             self.privacy.load_state(saved["privacy"])
-        self.spending.load_state(saved["local_privacy"])
+        self.local_privacy.load_state(saved["local_privacy"])

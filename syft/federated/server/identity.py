@@ -1,4 +1,4 @@
-"""The identity of a federated run, which a checkpoint is compared with, and the seeds of its clients."""
+"""The identity of a federated run, which is compared with a checkpoint, and the seeds of its clients."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from syft.federated.strategies.strategy import Strategy
 def run_identity(
     model: SharedModel, strategy: Strategy, settings: RunSettings, is_secure: bool, privacies: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the properties that tell this run from another one.
+    """Return the properties that distinguish this run from another one.
 
     Args:
         model: the shared model.
         strategy: the strategy.
         settings: the settings of the run.
-        is_secure: whether the aggregation hides the answers of single clients.
+        is_secure: whether the aggregation hides the results of single clients.
         privacies: name -> a kind of differential privacy, or None.
     """
     plans = (model.plan.code + model.loss.code).encode()
@@ -36,6 +36,6 @@ def run_identity(
 
 
 def client_seed(seed: int, round: int, attempt: int, name: str) -> int:
-    """Return a number below 2^63 that belongs to a client in an attempt at a round."""
+    """Return a number below 2^63 that is specific to a client in an attempt at a round."""
     digest = hashlib.blake2b(f"{seed}:{round}:{attempt}:{name}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1

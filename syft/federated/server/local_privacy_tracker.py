@@ -1,8 +1,8 @@
-"""LocalPrivacyTracker: what the clients of a run spend of their samples' privacy, also in rounds that never counted.
+"""LocalPrivacyTracker: the privacy loss of the clients' samples, including rounds that did not count.
 
-A client has spent something as soon as it trains, whether its answer comes in time, too late, or to a server that is
-gone. So whom was asked is written down before, and each answer tells all that the client has spent in the run. Who was
-asked and has told nothing since is asked for that at the end.
+A client spends privacy as soon as it trains, even if its result is late or the server is gone. So the calls are
+recorded in advance, and each result has the client's total loss in the run. Clients that were called and did not
+report are asked for it at the end.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from syft.exceptions import FederatedError
 from syft.federated.server.dispatch import Dispatcher, Job
 
 LOGGER = logging.getLogger(__name__)
-# Seconds that clients have to say what they have spent, at the end of a run.
+# Seconds that clients have to report their privacy loss at the end of a run.
 _PATIENCE = 30.0
 
 
 class LocalPrivacy(Protocol):
-    """What clients do for differential privacy of their own samples, and the account of it; `SamplePrivacy` is one."""
+    """Differential privacy of the clients' samples, with its accounting; `SamplePrivacy` implements it."""
 
     neighbours: Any
     epsilon: Any
 
-    def terms(self, rounds: int) -> dict[str, Any]: ...  # noqa: D102
+    def modifiers(self, rounds: int) -> dict[str, Any]: ...  # noqa: D102
 
     def check(self, client: str, result: object) -> None: ...  # noqa: D102
 
@@ -39,36 +39,36 @@ class LocalPrivacy(Protocol):
 
 
 class LocalPrivacyTracker:
-    """What clients have spent, where they train with differential privacy; otherwise nothing is done here.
+    """Tracks the privacy loss of clients that train with differential privacy; does nothing otherwise.
 
     Args:
-        privacy: what they do, and where it is noted what they say; None: nothing.
+        privacy: the clients' privacy, with its accounting; None for none.
     """
 
     def __init__(self, privacy: LocalPrivacy | None) -> None:
         self.privacy = privacy
-        # Who was asked to train, and has not said what it has spent since.
+        # Clients that were called to train and have not reported their loss since.
         self._silent: set[str] = set()
 
-    def ask(self, names: Iterable[str]) -> None:
-        """Take note of clients that are about to be asked to train."""
+    def expect_reports(self, names: Iterable[str]) -> None:
+        """Record clients that are about to be called to train."""
         if self.privacy is not None:
             self._silent.update(names)
 
-    def take(self, name: str, outcome: Any) -> None:
-        """Take note of what a client says; raises FederatedError if it does not, or trained with too little noise."""
+    def record(self, name: str, outcome: Any) -> None:
+        """Record the reported loss of a client; raises FederatedError if it is missing or too little noise was used."""
         if self.privacy is None:
             return
         self.privacy.check(name, outcome)
-        self.privacy.add(name, {"privacy": outcome.get("privacy")})  # spent, whether it counts or not
+        self.privacy.add(name, {"privacy": outcome.get("privacy")})  # the loss counts even if the result does not
         self._silent.discard(name)
 
-    def settle(self, clients: Iterable[Any], run: str, crew: Dispatcher) -> None:
-        """Ask those who were silent what they have spent; who does not say it is named in the log."""
+    def collect_reports(self, clients: Iterable[Any], run: str, dispatcher: Dispatcher) -> None:
+        """Ask silent clients for their loss; log the names of those that do not answer."""
         if self.privacy is None or not self._silent:
             return
         jobs = [Job(client, run, "spent", {}) for client in clients if client.name in self._silent]
-        for name, outcome in crew.run(jobs, _PATIENCE):
+        for name, outcome in dispatcher.run(jobs, _PATIENCE):
             if isinstance(outcome, dict):
                 try:
                     self.privacy.add_all(name, outcome.get("spent"))
@@ -78,17 +78,17 @@ class LocalPrivacyTracker:
         if self._silent:
             names = ", ".join(sorted(self._silent)[:5])
             LOGGER.warning(
-                "%d clients were asked to train, did not answer in time, and can't be asked what they have spent: %s. "
-                "The epsilon of the run does not hold for what they sent, if they sent something.",
+                "%d clients were called to train, did not answer in time, and can't be asked for their loss: %s. "
+                "The epsilon of the run does not cover results that they sent.",
                 len(self._silent), names,
             )  # fmt: skip
 
     def state(self) -> dict[str, Any] | None:
-        """Return what has to be remembered when a run is resumed."""
+        """Return the state for a checkpoint."""
         return None if self.privacy is None else {"spent": self.privacy.state(), "silent": sorted(self._silent)}
 
     def load_state(self, state: dict[str, Any] | None) -> None:
-        """Go on from what `state` gave."""
+        """Restore the result of `state`."""
         if state is not None and self.privacy is not None:
             self.privacy.load_state(state["spent"])
             self._silent = set(state["silent"])

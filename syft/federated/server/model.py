@@ -1,4 +1,4 @@
-"""The model of a run: recorded once as a plan, with its state as one flat vector."""
+"""The model of a run: a plan recorded once, with its state as one flat vector."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from syft.federated.server.shape_errors import explained
 from syft.messaging.plan.plan import Plan
 
 _EXAMPLE = (
-    "The model is recorded as a plan, which takes an example of samples and their targets: "
+    "The model must be recorded as a plan, which needs an example of samples and targets: "
     "run(..., example=(torch.zeros(2, 10), torch.zeros(2).long()))."
 )
 
 
 class SharedModel:
-    """A model and its loss as plans that travel, and their state.
+    """A model and its loss as plans, and their state.
 
     Args:
-        model: a module, or a plan that is built.
-        loss_fn: a function of output and target, a module, or a plan that is built.
-        example: some samples and their targets, if one of both has to be recorded.
+        model: a module, or a built plan.
+        loss_fn: a function of output and target, a module, or a built plan.
+        example: some samples and their targets, if the model or the loss must be recorded.
     """
 
     def __init__(self, model: object, loss_fn: object, example: tuple[torch.Tensor, torch.Tensor] | None) -> None:
@@ -40,23 +40,21 @@ class SharedModel:
         self._module: torch.nn.Module | None = None
         if isinstance(model, Plan):
             if not model.is_built:
-                raise TrainingError("The model is a plan that is not built yet: plan.build(example) first.")
+                raise TrainingError("The model is a plan that is not built. Call plan.build(example) first.")
             self.plan = model.copy()
         elif isinstance(model, torch.nn.Module) and not isinstance(model, torch.jit.ScriptModule):
-            # A copy: the model that was given stays as it is.
+            # A copy: the given model is not changed.
             self._module = copy.deepcopy(model)
             self._modes = {name: part.training for name, part in self._module.named_modules()}
             data, target = _example(example)
             with explained(self._module, data, target, "model"):
                 self.plan = _recorded_model(self._module.train(), data)
         else:
-            raise TrainingError(
-                f"A {type(model).__name__} is not a model that can be recorded: give a module or a plan."
-            )
+            raise TrainingError(f"A {type(model).__name__} can't be recorded as a model. Pass a module or a plan.")
         parameters, buffers = split_state(self.plan)
         self.tensors = [tensor for _, tensor in (*parameters, *buffers)]
         if not any(tensor.requires_grad for tensor in self.tensors):
-            raise TrainingError("The model has no parameters that can be trained.")
+            raise TrainingError("The model has no trainable parameters.")
         self.loss = self._recorded(loss_fn, example)
         self.layout = StateLayout(parameters, buffers)
         self.state = self.layout.flatten(self.tensors, torch.float64)
@@ -66,33 +64,33 @@ class SharedModel:
     def _recorded(self, loss_fn: object, example: object) -> Plan:
         if isinstance(loss_fn, Plan):
             if not loss_fn.is_built:
-                raise TrainingError("The loss_fn is a plan that is not built yet: plan.build(output, target) first.")
+                raise TrainingError("The loss_fn is a plan that is not built. Call plan.build(output, target) first.")
             return loss_fn
         if not callable(loss_fn):
             raise TrainingError(
-                "loss_fn is a function of output and target, such as torch.nn.functional.cross_entropy."
+                "loss_fn must be a function of output and target, such as torch.nn.functional.cross_entropy."
             )
         data, target = _example(example)
-        # Threads share torch's generator, so it is touched only if there is need.
+        # Threads share torch's generator, so it is changed only if needed.
         kept = torch.random.fork_rng(devices=[]) if draws(self.plan) else contextlib.nullcontext()
         with torch.no_grad(), kept, explained(self._module, data, target, "model"):
-            output = self.plan.copy()(data)  # a copy: norms count what they see
+            output = self.plan.copy()(data)  # a copy: norms update their running statistics
         with explained(self._module, data, target, "loss", output):
             return Plan(name="loss", forward_func=_in_order(loss_fn)).build(output, target)
 
     def load(self, state: torch.Tensor) -> None:
-        """Take over a state."""
+        """Replace the state."""
         state = state.clone()
-        for start, end in self._frozen:  # whatever clients and noise say
+        for start, end in self._frozen:  # frozen parameters never change, despite updates and noise
             state[start:end] = self.state[start:end]
-        # In the dtypes of the model, where less is finite than in float64.
+        # In the dtypes of the model, whose range may be smaller than that of float64.
         if not all(bool(torch.isfinite(piece).all()) for piece in self.layout.unflatten(state)):
-            raise FederatedError("The model is not finite any more: training diverged. Try a smaller learning rate.")
+            raise FederatedError("The model is no longer finite: training diverged. Try a smaller learning rate.")
         self.state = state
         self.layout.load(self.tensors, state)
 
     def result(self) -> Any:
-        """Return the model as it is now, of the kind that was given: a copy."""
+        """Return a copy of the current model, a module or a plan like the one given."""
         if self._module is None:
             return self.plan.copy()
         found = copy.deepcopy(self._module)
@@ -106,7 +104,7 @@ class SharedModel:
             part.training = self._modes[name]
 
     def evaluate(self, wanted: object) -> dict[str, float]:
-        """Return what is known of the model: from a function of it, or from a data set that is here."""
+        """Return measurements of the model: from a function of it, or on a local data set."""
         if wanted is None:
             return {}
         if callable(wanted):
@@ -119,7 +117,7 @@ class SharedModel:
         return self._measured(wanted)
 
     def check_evaluation(self, dataset: torch.utils.data.TensorDataset) -> None:
-        """Raise if the model or its loss does not take the samples or the targets of a data set; two are tried."""
+        """Raise if the model or its loss rejects the samples or targets of a data set; two samples are tried."""
         data, target = (tensor[:2] for tensor in dataset.tensors)
         model: Any = self.plan.copy() if self._module is None else copy.deepcopy(self._module).eval()
         kept = torch.random.fork_rng(devices=[]) if draws(self.plan) else contextlib.nullcontext()
@@ -142,19 +140,19 @@ class SharedModel:
 
 
 def _figure(value: Any) -> float:
-    """Return a number that somebody measured."""
+    """Return a measurement as a number."""
     return float(value.detach()) if isinstance(value, torch.Tensor) else float(value)
 
 
 class _Wrapped(torch.nn.Module):
-    """A module that is called as it is."""
+    """Calls a module with positional arguments."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         super().__init__()
         self.module = module
 
     def forward(self, *args: object) -> Any:
-        """Call it."""
+        """Call the module."""
         return self.module(*args)
 
 
@@ -165,7 +163,7 @@ def _recorded_model(module: torch.nn.Module, data: torch.Tensor) -> Plan:
     if len(named) > 1:
         names = ", ".join(p.name for p in named)
         raise TrainingError(
-            f"A model is called with the samples alone, and this one takes {names}: wrap it in a module."
+            f"A model is called with the samples alone, but this one takes {names}. Wrap it in a module."
         )
     return plan.build(data)
 
@@ -180,7 +178,7 @@ def _example(example: object) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _in_order(loss_fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a loss of output and target, in this order; one whose first argument is the target has it turned."""
+    """Return a loss of output and target, in this order."""
     is_turned = _argument_names(loss_fn)[:1] == ["target"]
 
     def loss(output: torch.Tensor, target: object) -> Any:

@@ -1,4 +1,4 @@
-"""The bar that shows how far a run is: rounds, loss, what was measured, and how much was sent."""
+"""The progress bar of a run: rounds, loss, measurements, and traffic."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from syft.federated.history.records import RoundRecord
 
 
 class RunProgress:
-    """A bar on the screen of whoever waits; nothing where nobody does.
+    """A progress bar, shown on a terminal or in a notebook.
 
     Args:
-        total: how many rounds there are.
-        done: how many are done already.
-        shown: whether to show it; None: if somebody looks (a terminal, or a notebook).
+        total: total number of rounds.
+        done: number of completed rounds.
+        shown: whether to show it; None to show it on a terminal or in a notebook.
     """
 
     def __init__(self, total: int, done: int, shown: bool | None) -> None:
@@ -36,7 +36,7 @@ class RunProgress:
             self._bar[0].stop()
 
     def show(self, record: RoundRecord) -> None:
-        """Show a round that is complete."""
+        """Show a completed round."""
         if self._bar is None:
             return
         bar, task = self._bar
@@ -57,7 +57,7 @@ def _make_bar(total: int, done: int) -> Any:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.table import Column
 
-    # Where there is little room, the figures are cut, not how far the run is.
+    # On a narrow terminal the figures are cut, not the progress.
     rounds = Column(no_wrap=True, min_width=2 * len(str(total)) + 1)
     bar = Progress(
         TextColumn("round", table_column=Column(no_wrap=True, min_width=5)),

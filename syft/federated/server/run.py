@@ -1,4 +1,4 @@
-"""run: train a model on the data of many clients, round by round."""
+"""run: trains a model on the data of many clients, round by round."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from syft.federated.strategies import strategy_of
 from syft.federated.strategies.strategy import Strategy
 from syft.messaging.plan.plan import Plan
 
-# How much of why a run ended early a repr shows.
+# Maximum length of the reason of an early end in a repr.
 _SHOWN = 160
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Result:
-    """What a run gives.
+    """The result of a run.
 
     Attributes:
-        model: the trained model, of the kind that was given: a module or a plan.
-        history: what happened in each round.
-        rounds: how many rounds are complete.
-        epsilon: how much privacy the run has spent: for clients with `privacy`, for rows with `local_privacy` alone;
+        model: the trained model, a module or a plan like the one given.
+        history: the records of the rounds.
+        rounds: number of completed rounds.
+        epsilon: the privacy loss of the run: for clients with `privacy`, for rows with `local_privacy` alone;
             None with neither.
-        ending: why the run ended before its last round; None if it did not.
-        epsilons: the same by what it is about: "add/remove one client", "replace-one row". The two are never added up.
+        ending: why the run ended before its last round; None if it was completed.
+        epsilons: the same by neighbouring relation: "add/remove one client", "replace-one row". They do not add up.
     """
 
     model: Any
@@ -84,43 +84,43 @@ def run(
     seed: int | None = None,
     progress: bool | None = None,
 ) -> Result:
-    """Train a model where the data is: each round some clients train it, and their changes become the next model.
+    """Train a model at its clients: in each round some clients train it, and their updates make the next model.
 
-    The model and its loss travel as plans: no code of this process runs at a client. A round is one message to each of
-    its clients and one back. Clients that fail, are lost or are too late are left out of the round.
+    The model and its loss are sent as plans: no code of this process runs at a client. A round is one request to each
+    of its clients and one response. Clients that fail, disconnect or are late are left out of the round.
 
     Args:
-        strategy: how changes become the next model: `sy.federated.FedAvg()`, or its name, such as "fedavg".
-        clients: workers, a FederatedDataset, data sets of this process, or a Simulation.
-        rounds: how many rounds there are in all.
-        model: a module, which stays as it is, or a built plan.
+        strategy: how updates are combined: `sy.federated.FedAvg()`, or its name, such as "fedavg".
+        clients: workers, a FederatedDataset, local data sets, or a Simulation.
+        rounds: total number of rounds.
+        model: a module, which is not changed, or a built plan.
         loss_fn: a function of output and target, a module, or a built plan.
-        example: some samples and their targets, to record the model with; found by itself where data is at hand.
+        example: some samples and their targets, to record the model with; taken from the data where possible.
         dataset: the key of the data set at each worker, if clients are workers.
-        optimizer: the optimizer at the clients, by its name in torch.optim ("Adam"), or its class there.
+        optimizer: the optimizer at the clients: its name in torch.optim ("Adam"), or its class.
         optimizer_args: its settings, {"lr": 0.1} by default.
-        batch_size: how many samples are in a batch.
-        epochs: how often a client goes through its data in a round.
-        max_nr_batches: after how many batches a client ends; -1 for no limit.
-        shuffle: whether each epoch takes the samples in another order.
-        clients_per_round: how many clients are asked in a round (an int), or which share of them (a float).
-        min_clients: how many have to answer for a round to count.
-        round_timeout: after how many seconds a round ends with those who have answered; None: when all have.
-        attempts: how often a round is tried before the run gives up.
-        evaluate: asked after each round: a function of the model that returns figures by name, or a data set.
-        checkpoint: a folder to keep the run in after each round; a run that finds one of its own there goes on with it.
-        secure: `sy.federated.SecureAggregation()` to show the server nothing but the sum of the changes.
+        batch_size: number of samples in a batch.
+        epochs: number of passes over a client's data in a round.
+        max_nr_batches: maximum number of batches of a client in a round; -1 for no limit.
+        shuffle: whether to draw a new order of the samples for each epoch.
+        clients_per_round: number of clients in a round (an int), or their share (a float).
+        min_clients: minimum number of results for a round to count.
+        round_timeout: seconds after which a round ends with the results so far; None to wait for all.
+        attempts: maximum number of attempts at a round.
+        evaluate: evaluated after each round: a function of the model that returns numbers by name, or a data set.
+        checkpoint: a folder to store the run in after each round. If it holds the same run, that one is continued.
+        secure: `sy.federated.SecureAggregation()` to show the server only the sum of the updates.
         privacy: `sy.dp.UserPrivacy(...)` for differential privacy of each client.
         local_privacy: `sy.dp.SamplePrivacy(...)` for differential privacy of each sample, at the clients.
-        seed: makes a run repeatable; None for another one each time.
-        progress: whether to show a bar; None: if somebody looks.
+        seed: makes a run repeatable; None for a random one.
+        progress: whether to show a progress bar; None to show it on a terminal or in a notebook.
 
     Returns:
-        The trained model and the history of the run. If the privacy budgets of clients are spent before its last round,
-        these are of the rounds that are complete, and `ending` says so.
+        The trained model and the history of the run. If the privacy budgets of clients are spent before the last round,
+        the result covers the completed rounds, and `ending` has the reason.
 
     Raises:
-        FederatedError: a round can't count; `error.result` is what the rounds before it gave.
+        FederatedError: a round failed; `error.result` is the result of the rounds before it.
 
     Example:
         >>> import torch, syft as sy
@@ -143,7 +143,7 @@ def run(
         ("local_privacy", local_privacy, "add", "sy.dp.SamplePrivacy(...)"),
     ):
         if value is not None and not hasattr(value, verb):
-            raise TypeError(f"{name} is a {kind}, or None, not a {type(value).__name__}.")
+            raise TypeError(f"{name} must be a {kind} or None, got a {type(value).__name__}.")
     chosen = strategy_of(strategy)
     members = as_clients(clients, dataset)
     settings.check_clients(len(members), privacy is not None)
@@ -152,7 +152,7 @@ def run(
     with undisturbed():
         shared = SharedModel(model, loss_fn, example)
     measured = _measured(evaluate)
-    if isinstance(measured, torch.utils.data.TensorDataset):  # before the first round, not after it
+    if isinstance(measured, torch.utils.data.TensorDataset):  # fail before the first round, not after it
         shared.check_evaluation(measured)
     collect = (lambda run: PlainAggregation()) if secure is None else _secure(secure, chosen)
     kept = None if checkpoint is None else Checkpoint(checkpoint)
@@ -177,30 +177,30 @@ def _result(engine: Engine) -> Result:
 
 def _secure(secure: object, strategy: Strategy) -> Any:
     if not hasattr(secure, "collector"):
-        raise TypeError("secure is a sy.federated.SecureAggregation(), or None.")
+        raise TypeError("secure must be a sy.federated.SecureAggregation() or None.")
     if not strategy.is_linear:
         raise TrainingError(
-            f"{strategy!r} looks at each client's change, and secure aggregation shows their sum alone. Leave out "
-            "secure, or use a strategy of means, such as FedAvg."
+            f"{strategy!r} needs each client's update, but secure aggregation reveals only their sum. Omit "
+            "secure, or use a strategy based on means, such as FedAvg."
         )
     return secure.collector
 
 
 def _measured(evaluate: object) -> Any:
-    """Return what a model is measured with: a function, or a data set of two tensors."""
+    """Return the evaluation: a function, or a data set of two tensors."""
     if evaluate is None or callable(evaluate):
         return evaluate
     if not (hasattr(evaluate, "__len__") and hasattr(evaluate, "__getitem__")) or isinstance(evaluate, str | dict):
         raise TrainingError(
-            "evaluate is a function of the model that returns figures by name, such as "
-            "evaluate=lambda model: {'accuracy': 0.9}, or a data set, such as evaluate=(samples, targets), and not "
+            "evaluate must be a function of the model that returns numbers by name, such as "
+            "evaluate=lambda model: {'accuracy': 0.9}, or a data set, such as evaluate=(samples, targets), got "
             f"a {type(evaluate).__name__}."
         )
     return torch.utils.data.TensorDataset(*two_tensors(evaluate))
 
 
 def _found_example(clients: Sequence[Any]) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Return samples and targets to record a model with, if there are some here; zeros in the form of remote ones."""
+    """Return local samples and targets to record a model with, if any; zeros of the same shape for remote ones."""
     if isinstance(clients, Simulation):
         return clients.data[:2], clients.targets[:2]
     first = next((c for c in clients if not isinstance(c, LocalClient) or len(c.dataset)), clients[0])

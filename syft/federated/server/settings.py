@@ -1,4 +1,4 @@
-"""RunSettings: how a run trains, whom it asks and when a round ends; checked before anything is sent."""
+"""RunSettings: the settings of a run, validated before anything is sent."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from syft.federated.client.train_config import TrainConfig
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunSettings:
-    """What `run` was told, apart from the model and the clients.
+    """The arguments of `run`, apart from the model and the clients.
 
     Attributes:
-        rounds: how many rounds there are in all.
-        optimizer: the optimizer at the clients, by its name in torch.optim, or its class there.
+        rounds: total number of rounds.
+        optimizer: the optimizer at the clients: its name in torch.optim, or its class.
         optimizer_args: its settings.
-        batch_size: how many samples are in a batch.
-        epochs: how often a client goes through its data in a round.
-        max_nr_batches: after how many batches a client ends, however many epochs are left; -1 for no limit.
-        shuffle: whether each epoch takes the samples in another order.
-        clients_per_round: how many clients are asked in a round, or which share of them; None for all.
-        min_clients: how many have to answer for a round to count.
-        round_timeout: after how many seconds a round ends with those who have answered; None: when all have.
-        seed: makes runs repeatable; None for another one each time.
-        attempts: how often a round is tried before the run gives up.
+        batch_size: number of samples in a batch.
+        epochs: number of passes over a client's data in a round.
+        max_nr_batches: maximum number of batches of a client in a round; -1 for no limit.
+        shuffle: whether to draw a new order of the samples for each epoch.
+        clients_per_round: number of clients in a round, or their share; None for all.
+        min_clients: minimum number of results for a round to count.
+        round_timeout: seconds after which a round ends with the results so far; None to wait for all.
+        seed: makes runs repeatable; None for a random one.
+        attempts: maximum number of attempts at a round.
     """
 
     rounds: int
@@ -44,35 +44,35 @@ class RunSettings:
     attempts: int = 3
 
     def check(self) -> None:
-        """Raise if a run can't be made of these."""
+        """Raise if the settings are invalid."""
         self.training().check()
         for name, least in (("rounds", 0), ("min_clients", 1), ("attempts", 1)):
             value = getattr(self, name)
             if type(value) is not int or value < least:
-                raise TrainingError(f"{name} is a whole number of at least {least}, not {value!r:.50}.")
+                raise TrainingError(f"{name} must be an integer of at least {least}, got {value!r:.50}.")
         chosen = self.clients_per_round
         is_share = type(chosen) is float and 0 < chosen <= 1
         if not (chosen is None or is_share or (type(chosen) is int and chosen >= 1)):
-            raise TrainingError("clients_per_round is a number of clients, or a share of them such as 0.1.")
+            raise TrainingError("clients_per_round must be a number of clients, or a share of them such as 0.1.")
         timeout = self.round_timeout
         if timeout is not None and (type(timeout) not in (int, float) or not 0 < timeout < float("inf")):
-            raise TrainingError("round_timeout is a number of seconds, or None.")
+            raise TrainingError("round_timeout must be a positive number of seconds or None.")
         if self.seed is not None and (type(self.seed) is not int or not 0 <= self.seed < 2**63):
-            raise TrainingError("seed is a whole number from 0 to 2^63 - 1, or None.")
+            raise TrainingError("seed must be an integer from 0 to 2^63 - 1, or None.")
 
     def check_clients(self, clients: int, is_private: bool) -> None:
-        """Raise if no round of so many clients could count."""
+        """Raise if no round with this number of clients could count."""
         if self.min_clients > self.count(clients):
             raise TrainingError(
-                f"min_clients is {self.min_clients}, and a round asks {self.count(clients)} of {clients} clients."
+                f"min_clients is {self.min_clients}, but a round has only {self.count(clients)} of {clients} clients."
             )
         if is_private and self.min_clients > 1:
             raise TrainingError(
-                "With privacy=UserPrivacy(...) chance decides how many clients a round has, so there is no min_clients."
+                "With privacy=UserPrivacy(...) the number of clients in a round is random. Omit min_clients."
             )
 
     def training(self) -> TrainConfig:
-        """Return how the clients train."""
+        """Return the training settings of the clients."""
         return TrainConfig(
             batch_size=self.batch_size,
             epochs=self.epochs,
@@ -84,7 +84,7 @@ class RunSettings:
         )
 
     def payload(self) -> dict[str, Any]:
-        """Return what each client is told of it."""
+        """Return the training settings as sent to each client."""
         config = self.training()
         return {
             "batch_size": config.batch_size,
@@ -96,7 +96,7 @@ class RunSettings:
         }
 
     def count(self, clients: int) -> int:
-        """Return how many of so many clients are asked in a round."""
+        """Return the number of clients in a round, out of all clients."""
         chosen = self.clients_per_round
         if chosen is None:
             return clients

@@ -1,4 +1,4 @@
-"""Whether a model, a loss and data fit together: what torch says of it becomes one error that says what to type."""
+"""Mismatches of model, loss and data: turns torch's error into one that says what to change."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from syft.exceptions import SyftError, TrainingError
 def explained(
     module: torch.nn.Module | None, data: torch.Tensor, target: torch.Tensor, what: str, output: Any = None
 ) -> Iterator[None]:
-    """Make an error of torch one that names the model, the samples and the targets.
+    """Turn an error of torch into one that names the model, the samples and the targets.
 
     Args:
         module: the model; None if it is a plan.
         data: some samples.
         target: their targets.
-        what: what is run, "model" or "loss".
-        output: what the model gave, if the loss is run.
+        what: the part that failed, "model" or "loss".
+        output: the model's output, if the loss failed.
     """
     try:
         yield
@@ -31,36 +31,36 @@ def explained(
     except Exception as error:
         name = "plan" if module is None else type(module).__name__
         shown = {
-            "model": f"The model ({name}) does not take samples like {_form(data)}",
-            "loss": f"The loss does not take outputs like {_form(output)} with targets like {_form(target)}",
+            "model": f"The model ({name}) rejects samples of {_spec(data)}",
+            "loss": f"The loss rejects outputs of {_spec(output)} with targets of {_spec(target)}",
         }[what]
         raise TrainingError(f"{shown}: {_first_line(error)}{_hint(module, data, target, what, output)}") from error
 
 
 def _hint(module: torch.nn.Module | None, data: torch.Tensor, target: torch.Tensor, what: str, output: object) -> str:
-    """Return what to change, as far as shapes and dtypes tell."""
+    """Return what to change, as far as shapes and dtypes show it."""
     if what == "model":
         dtype = next((p.dtype for p in module.parameters() if p.dtype.is_floating_point), None) if module else None
         if dtype is not None and data.dtype.is_floating_point and data.dtype is not dtype:
-            return f" The model is {_name(dtype)}: give the samples as data.to({dtype}), or the model as such."
+            return f" The model is {_name(dtype)}. Pass the samples as data.to({dtype}), or convert the model."
         return (
-            f" A sample has shape {tuple(data.shape[1:])}, which the first layer of the model has to take (its "
-            "in_features or in_channels), and each layer what the one before it gives."
+            f" A sample has shape {tuple(data.shape[1:])}, which must match the first layer of the model (its "
+            "in_features or in_channels), and each layer must match the one before it."
         )
     if not target.dtype.is_floating_point and target.dtype is not torch.int64:
-        return f" Class labels are int64, and these are {_name(target.dtype)}: give targets.long()."
+        return f" Class labels must be int64, got {_name(target.dtype)}. Pass targets.long()."
     if not target.dtype.is_floating_point and isinstance(output, torch.Tensor) and output.dim() > 1:
         return (
-            f" Class labels are whole numbers from 0 up to the number of outputs, {output.shape[1]}, without it: "
-            "check the labels, or the width of the last layer."
+            f" Class labels must be integers from 0 to below the number of outputs, {output.shape[1]}. "
+            "Check the labels, or the width of the last layer."
         )
-    return " Shapes and dtypes of both have to be what the loss takes: see its page in the manual of torch."
+    return " Check the shapes and dtypes that the loss accepts in the documentation of torch."
 
 
-def _form(tensor: object) -> str:
+def _spec(tensor: object) -> str:
     if not isinstance(tensor, torch.Tensor):
         return f"a {type(tensor).__name__}"
-    return f"{tuple(tensor.shape)} of {_name(tensor.dtype)}"
+    return f"shape {tuple(tensor.shape)} and dtype {_name(tensor.dtype)}"
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -1,4 +1,4 @@
-"""Simulation: many clients on few cores, each with a part of one data set. A client is made when it is chosen."""
+"""Simulation: many clients on few cores, each with a part of one data set. A client is created when it is chosen."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from syft.federated.server.clients import ClientStateCache, LocalClient
 
 
 class Simulation(Sequence[Any]):
-    """Clients by number, each with a part of a data set.
+    """Clients by index, each with a part of a data set.
 
-    The parts are views of the rows of one data set: a client that is not chosen costs a row of numbers and no more.
+    The parts are views of one data set: a client that is not chosen uses only its row indices.
 
     Args:
-        dataset: the data set: pairs of samples and targets, or two tensors of them.
-        count: how many clients there are.
-        partition: who gets which samples: `sy.federated.Dirichlet(alpha=0.5)`, or its name, such as "dirichlet";
-            "iid", evenly at random, by default.
-        seed: decides the parts.
+        dataset: pairs of samples and targets, or two tensors of them.
+        count: number of clients.
+        partition: how samples are assigned: `sy.federated.Dirichlet(alpha=0.5)`, or its name, such as "dirichlet";
+            "iid", uniformly at random, by default.
+        seed: determines the parts.
         backend: None to compute in this process, "ray" for a pool of processes on a Ray cluster.
-        **options: how the backend is set up; see `syft.federated.server.ray.pool.RayPool`.
+        **options: settings of the backend; see `syft.federated.server.ray.pool.RayPool`.
 
     Example:
         >>> import torch, syft as sy
@@ -76,7 +76,7 @@ class Simulation(Sequence[Any]):
         return (self[number] for number in range(len(self)))
 
     def close(self) -> None:
-        """Stop the processes of the backend, if there are any."""
+        """Stop the processes of the backend, if any."""
         if self.pool is not None:
             self.pool.close()
 
@@ -104,17 +104,17 @@ def two_tensors(dataset: Any) -> tuple[torch.Tensor, torch.Tensor]:
             pair = next(batches(dataset, len(dataset), shuffle=False))
     data, targets = (torch.as_tensor(part).detach() for part in pair)
     if data.dim() == 0 or targets.dim() == 0 or len(data) != len(targets) or not len(data):
-        raise TrainingError("A data set is a tensor of samples and one of as many targets, and has at least one.")
+        raise TrainingError("A data set must be a tensor of samples and a tensor of as many targets, at least one.")
     return data, targets
 
 
 def _pool(backend: str | None, simulation: Simulation, options: dict[str, Any]) -> Any:
     if backend is None:
         if options:
-            raise TypeError(f"A simulation in this process takes no {', '.join(sorted(options))}.")
+            raise TypeError(f"A simulation without a backend does not accept {', '.join(sorted(options))}.")
         return None
     if backend == "ray":
         from syft.federated.server.ray.pool import RayPool
 
         return RayPool(simulation, **options)
-    raise ValueError(f"There is no backend {backend!r:.50}; use None (this process) or 'ray'.")
+    raise ValueError(f"The backend {backend!r:.50} is unknown. Use None (this process) or 'ray'.")

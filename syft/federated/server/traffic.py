@@ -1,4 +1,4 @@
-"""Traffic: how many bytes the calls of a round carry, to the clients and back, whichever way they go."""
+"""Traffic: counts the bytes that the calls of a round carry, for every kind of client."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from syft.federated.server.dispatch import Job, Outcome
 from syft.messaging.plan.plan import Plan
 from syft.serde import serialize
 
-# What a number, and the head of anything else, takes.
+# Size of a number, and overhead of any other value.
 _PLAIN = 8
 
 
 class Traffic:
-    """Counts what goes along with calls and what comes back: tensors, plans, keys, shares and numbers.
+    """Counts the bytes of arguments and results of calls: tensors, plans, keys, shares and numbers.
 
-    Clients of this process get nothing as bytes, and those on Ray share memory, so what a call carries is counted, not
-    how it travels: the same run costs the same everywhere. What messages and encryption add is not in it.
+    Local clients receive no bytes, and those on Ray share memory, so the size of the values is counted, not the
+    transport: the same run has the same traffic everywhere. Overhead of messages and encryption is not included.
 
     Attributes:
-        out: bytes to the clients.
-        back: bytes from them.
+        out: bytes sent to the clients.
+        back: bytes received from them.
     """
 
     def __init__(self) -> None:
         self.out = self.back = 0
-        # By identity: the plan, and its size, which stays when its values change.
+        # By identity: the plan, and its size, which does not depend on its values.
         self._plans: dict[int, tuple[Plan, int]] = {}
 
     def begin(self) -> None:
-        """Begin a round: nothing was sent."""
+        """Reset the counts for a new round."""
         self.out = self.back = 0
 
     def follow(self, jobs: Sequence[Job], outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
-        """Count calls, and what becomes of them."""
+        """Count calls and their outcomes."""
         self.out += sum(self.size_of(job.payload) for job in jobs)
         for name, outcome in outcomes:
             if not isinstance(outcome, Exception):
@@ -43,7 +43,7 @@ class Traffic:
             yield name, outcome
 
     def size_of(self, value: object) -> int:
-        """Return how many bytes a value takes."""
+        """Return the size of a value in bytes."""
         if isinstance(value, torch.Tensor):
             return _PLAIN + value.numel() * value.element_size()
         if isinstance(value, bytes | bytearray | str):

@@ -1,4 +1,4 @@
-"""Strategies of federated learning: what clients are asked to do, and what becomes of their answers."""
+"""Strategies of federated learning: the training settings of clients, and how their results are combined."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
     "Scaffold", "Strategy", "Total", "TrimmedMean", "strategy_of",
 ]  # fmt: skip
 
-# What a run can be asked for by name.
+# Strategies by name.
 STRATEGIES: dict[str, type[Strategy]] = {
     "fedavg": FedAvg,
     "fedprox": FedProx,
@@ -34,7 +34,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
 
 
 def strategy_of(value: object) -> Strategy:
-    """Return a strategy: the one given, or a new one of a class or of a name.
+    """Return a strategy: the one given, or a new one of a class or name.
 
     Args:
         value: a strategy, its class, or its name such as "fedavg".
@@ -44,7 +44,7 @@ def strategy_of(value: object) -> Strategy:
     kind = STRATEGIES.get(value.lower()) if isinstance(value, str) else value
     if not (isinstance(kind, type) and issubclass(kind, Strategy)):
         raise TrainingError(
-            f"There is no strategy {value!r:.50}; choose one of {', '.join(STRATEGIES)}, "
-            "or give one with its settings: FedProx(mu=0.1)."
+            f"The strategy {value!r:.50} is unknown. Use one of {', '.join(STRATEGIES)}, "
+            "or pass one with its settings: FedProx(mu=0.1)."
         )
     return kind()

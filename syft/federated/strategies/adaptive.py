@@ -1,4 +1,4 @@
-"""Adaptive: what adaptive server optimizers have in common (Reddi et al. 2021, algorithm 2)."""
+"""Adaptive: the base class of adaptive server optimizers (Reddi et al. 2021, algorithm 2)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from syft.federated.validation import bounded, same_size, saved_vector
 
 
 class Adaptive(ServerOptimizer):
-    """The server divides each number of the step by the size that its updates have had.
+    """Divides each coordinate of the step by the root mean square of its updates.
 
-    `m = beta1 * m + (1 - beta1) * update`, then `w += server_lr * m / (sqrt(v) + tau)`, without correction of the bias,
-    as published. A subclass says how `v`, the mean square of the updates, changes. It starts at tau squared.
+    `m = beta1 * m + (1 - beta1) * update`, then `w += server_lr * m / (sqrt(v) + tau)`, without bias correction, as
+    published. A subclass defines how `v`, the mean square of the updates, changes. It starts at tau squared.
 
     Args:
         server_lr: the learning rate of the server.
-        beta1: how much of the mean update stays from round to round, from 0 to below 1.
-        beta2: how much of the mean square stays from round to round, from 0 to below 1.
-        tau: keeps small numbers from becoming large steps; the smaller, the more adaptive.
-        weighted: whether a client counts by its number of samples; each counts the same if False.
+        beta1: decay of the mean update, from 0 to below 1.
+        beta2: decay of the mean square, from 0 to below 1.
+        tau: limits the step for small updates; the smaller, the more adaptive.
+        weighted: whether a client's weight is its number of samples; equal weights if False.
     """
 
     def __init__(
@@ -42,10 +42,10 @@ class Adaptive(ServerOptimizer):
 
     def squares(self, last: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
         """Return the next mean square, from the last one and the square of this round's update."""
-        raise NotImplementedError(f"{type(self).__name__}: an adaptive strategy must say how squares are averaged")
+        raise NotImplementedError(f"{type(self).__name__}: an adaptive strategy must implement squares")
 
     def step(self, update: torch.Tensor) -> torch.Tensor:
-        """Return the step, and remember the mean and the mean square of the updates."""
+        """Return the step, and store the mean and the mean square of the updates."""
         mean = same_size(self.name, self._mean, update.numel())
         square = torch.full_like(mean, self.tau**2) if self._square is None else self._square
         mean = bounded(self.name, self.beta1 * mean + (1 - self.beta1) * update)
@@ -63,9 +63,9 @@ class Adaptive(ServerOptimizer):
         return {"mean": self._mean, "square": self._square}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` gave; begin anew with an empty one."""
+        """Restore the result of `state`; an empty one resets the strategy."""
         mean, square = (saved_vector(self.name, part, state.get(part)) for part in ("mean", "square"))
         sizes = {None if part is None else part.numel() for part in (mean, square)}
         if len(sizes) != 1 or (square is not None and bool((square < 0).any())):
-            raise FederatedError(f"The checkpoint can't be used: mean and square of {self.name} do not go together.")
+            raise FederatedError(f"The checkpoint can't be used: mean and square of {self.name} do not match.")
         self._mean, self._square = mean, square

@@ -11,8 +11,8 @@ class FedAvg(ServerOptimizer):
     """Federated averaging.
 
     Args:
-        server_lr: how far to go from the last model towards the mean of the clients' models; all the way if 1.
-        weighted: whether a client counts by its number of samples, as published; each counts the same if False.
+        server_lr: the step from the last model towards the mean of the clients' models; 1 is the mean itself.
+        weighted: whether a client's weight is its number of samples, as published; equal weights if False.
     """
 
     name: ClassVar[str] = "FedAvg"

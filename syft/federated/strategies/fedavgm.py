@@ -11,12 +11,12 @@ from syft.federated.validation import bounded, same_size, saved_vector
 
 
 class FedAvgM(ServerOptimizer):
-    """The server goes on in the direction of earlier rounds: `v = momentum * v + update`, then `w += server_lr * v`.
+    """Server momentum: `v = momentum * v + update`, then `w += server_lr * v`.
 
     Args:
         server_lr: the learning rate of the server.
-        momentum: how much of the last step goes into the next one, from 0 to below 1; 0 gives FedAvg.
-        weighted: whether a client counts by its number of samples; each counts the same if False.
+        momentum: the share of the last step in the next one, from 0 to below 1; 0 is FedAvg.
+        weighted: whether a client's weight is its number of samples; equal weights if False.
     """
 
     name: ClassVar[str] = "FedAvgM"
@@ -27,7 +27,7 @@ class FedAvgM(ServerOptimizer):
         self._velocity: torch.Tensor | None = None
 
     def step(self, update: torch.Tensor) -> torch.Tensor:
-        """Return the step, and remember the velocity."""
+        """Return the step, and store the velocity."""
         velocity = same_size(self.name, self._velocity, update.numel())
         velocity = bounded(self.name, self.momentum * velocity + update)
         found = bounded(self.name, self.server_lr * velocity)
@@ -35,7 +35,7 @@ class FedAvgM(ServerOptimizer):
         return found
 
     def settings(self) -> dict[str, Any]:
-        """Return the momentum and what FedAvg has."""
+        """Return the momentum and the settings of FedAvg."""
         return {**super().settings(), "momentum": self.momentum}
 
     def state(self) -> dict[str, Any]:
@@ -43,5 +43,5 @@ class FedAvgM(ServerOptimizer):
         return {"velocity": self._velocity}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` gave; begin anew with an empty one."""
+        """Restore the result of `state`; an empty one resets the strategy."""
         self._velocity = saved_vector(self.name, "velocity", state.get("velocity"))

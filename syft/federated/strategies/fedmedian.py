@@ -1,4 +1,4 @@
-"""FedMedian: each number of the update is the median of the clients' (Yin et al. 2018)."""
+"""FedMedian: each coordinate of the update is the median over the clients (Yin et al. 2018)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from syft.federated.strategies.strategy import Round
 
 
 class FedMedian(Robust):
-    """The coordinate-wise median: fewer than half of the clients can't move it beyond what the others gave.
+    """The coordinate-wise median: fewer than half of the clients can't move it outside the range of the others.
 
-    Each client counts the same, whatever number of samples it says it has.
+    All clients have the same weight, as their numbers of samples are self-declared.
     """
 
     name: ClassVar[str] = "FedMedian"
 
     def center(self, updates: Sequence[torch.Tensor], round: Round) -> torch.Tensor:
-        """Return the median of each number."""
+        """Return the median of each coordinate."""
         return by_column(updates, median)

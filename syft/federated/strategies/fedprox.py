@@ -1,4 +1,4 @@
-"""FedProx: clients are held near the model that they started from (Li et al. 2020)."""
+"""FedProx: keeps clients near the model that they started from (Li et al. 2020)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from syft.federated.strategies.strategy import Round
 class FedProx(ServerOptimizer):
     """Federated averaging where each client's loss has a term `mu / 2 * |w - w_start|^2`.
 
-    Clients with unlike data drift apart less, and one that trains longer than others does less harm.
+    Clients with different data drift apart less, and a client that trains longer than others does less harm.
 
     Args:
-        mu: how strongly; 0 gives FedAvg. Values from 0.001 to 1 are usual.
-        server_lr: how far to go from the last model towards the mean of the clients' models; all the way if 1.
-        weighted: whether a client counts by its number of samples; each counts the same if False.
+        mu: the weight of the term; 0 is FedAvg. Values from 0.001 to 1 are usual.
+        server_lr: the step from the last model towards the mean of the clients' models; 1 is the mean itself.
+        weighted: whether a client's weight is its number of samples; equal weights if False.
     """
 
     name: ClassVar[str] = "FedProx"
@@ -25,10 +25,10 @@ class FedProx(ServerOptimizer):
         super().__init__(server_lr, weighted)
         self.mu = self._real("mu", mu, 0, ends="[)")
 
-    def terms(self, round: Round, client: str) -> dict[str, dict[str, Any]]:
-        """Ask for the term."""
+    def modifiers(self, round: Round, client: str) -> dict[str, dict[str, Any]]:
+        """Request the proximal term."""
         return {"proximal": {"mu": self.mu}} if self.mu else {}
 
     def settings(self) -> dict[str, Any]:
-        """Return mu and what FedAvg has."""
+        """Return mu and the settings of FedAvg."""
         return {"mu": self.mu, **super().settings()}

@@ -14,10 +14,10 @@ class FedYogi(Adaptive):
 
     Args:
         server_lr: the learning rate of the server.
-        beta1: how much of the mean update stays from round to round, from 0 to below 1.
-        beta2: how slowly the mean square changes, from 0 to below 1.
-        tau: keeps small numbers from becoming large steps; the smaller, the more adaptive.
-        weighted: whether a client counts by its number of samples; each counts the same if False.
+        beta1: decay of the mean update, from 0 to below 1.
+        beta2: rate of change of the mean square, from 0 (fast) to below 1 (slow).
+        tau: limits the step for small updates; the smaller, the more adaptive.
+        weighted: whether a client's weight is its number of samples; equal weights if False.
     """
 
     name: ClassVar[str] = "FedYogi"

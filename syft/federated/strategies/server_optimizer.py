@@ -1,4 +1,4 @@
-"""ServerOptimizer: strategies whose server takes a step of its own along the mean update of the clients."""
+"""ServerOptimizer: strategies whose server steps along the mean update of the clients."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from syft.federated.validation import bounded, flag, real
 class ServerOptimizer(Strategy):
     """A strategy with a learning rate at the server.
 
-    The mean update of the clients stands for a gradient, and the server steps along it. That is for parameters only:
-    buffers, such as the statistics of batch norm, are no directions; they take the mean of the clients.
+    The mean update of the clients acts as a gradient for the parameters. Buffers, such as the statistics of batch norm,
+    are not directions; they are set to the mean of the clients.
 
     Args:
         server_lr: the learning rate of the server.
-        weighted: whether a client counts by its number of samples; each counts the same if False.
+        weighted: whether a client's weight is its number of samples; equal weights if False.
     """
 
     def __init__(self, server_lr: float = 1.0, weighted: bool = True) -> None:
@@ -37,9 +37,9 @@ class ServerOptimizer(Strategy):
         return following
 
     def step(self, update: torch.Tensor) -> torch.Tensor:
-        """Return how far the parameters go, from the mean update of the clients; raises before anything changes."""
+        """Return the step of the parameters for a mean update; raises before anything changes."""
         return bounded(self.name, self.server_lr * update)
 
     def settings(self) -> dict[str, Any]:
-        """Return the learning rate of the server, and whether clients count by their samples."""
+        """Return the learning rate of the server, and whether weights are numbers of samples."""
         return {"server_lr": self.server_lr, **super().settings()}

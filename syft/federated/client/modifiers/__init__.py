@@ -1,1 +1,1 @@
-"""Terms: what strategies, privacy and secure aggregation add to the training at a client, one file each."""
+"""Modifiers: changes that strategies, privacy and secure aggregation make to the training at a client."""

@@ -1,4 +1,4 @@
-"""Clipping: the update of a client is at most so long, so that no client changes the model by more than that."""
+"""Clipping: limits the norm of a client's update, so that no client changes the model by more."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any, ClassVar
 import torch
 
 from syft.exceptions import TrainingError
-from syft.federated.client.local_training import LocalRound, Modifier, term
+from syft.federated.client.local_training import LocalRound, Modifier, modifier
 
 MIN_CLIP, MAX_CLIP = 1e-9, 1e9
-# So that rounding never makes a clipped update longer than its bound.
+# Keeps a clipped update below its bound despite rounding.
 _MARGIN = 1.0 - 2.0**-20
 
 
-@term("clipping")
+@modifier("clipping")
 class Clipping(Modifier):
-    """Clip the update over parameters and buffers together, and count as one client, however many samples there are.
+    """Clip the update over parameters and buffers together; the client counts once, regardless of its samples.
 
     Args:
-        settings: `clip`: the largest norm.
+        settings: `clip`, the largest norm.
     """
 
     order: ClassVar[int] = 50
@@ -29,11 +29,11 @@ class Clipping(Modifier):
         super().__init__(settings)
         clip: Any = settings.get("clip")
         if len(settings) != 1 or type(clip) not in (int, float) or not MIN_CLIP < clip <= MAX_CLIP:
-            raise TrainingError(f"An update is clipped to a number above {MIN_CLIP:g}, at most {MAX_CLIP:g}.")
+            raise TrainingError(f"clip must be a number above {MIN_CLIP:g} and at most {MAX_CLIP:g}.")
         self.clip = float(clip)
 
     def finish(self, work: LocalRound) -> None:
-        """Clip the update; the loss is not told, as no bound holds for it."""
+        """Clip the update and drop the loss, which has no bound."""
         work.update = clipped_update(work.update, self.clip)
         work.samples = 1
         work.answer["samples"] = 1
@@ -41,7 +41,7 @@ class Clipping(Modifier):
 
 
 def clipped_update(update: torch.Tensor, clip: float) -> torch.Tensor:
-    """Return an update that is at most `clip` long; one that is not finite counts as nothing.
+    """Return an update clipped to the norm `clip`; zeros if it is not finite.
 
     Args:
         update: a flat vector.

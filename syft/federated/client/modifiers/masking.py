@@ -1,4 +1,4 @@
-"""Masking: what a client gives leaves it only as one masked vector, of which the server learns the sum alone."""
+"""Masking: the client's result leaves as one masked vector, of which the server learns only the sum."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 
 from syft.exceptions import TrainingError
-from syft.federated.client.local_training import TERMS, LocalRound, Modifier, term
+from syft.federated.client.local_training import MODIFIERS, LocalRound, Modifier, modifier
 from syft.federated.client.secure_aggregation.packing import Packing, check_range
 from syft.federated.client.secure_aggregation.participant import Masked
 from syft.federated.client.secure_aggregation.transcript import context_of
@@ -16,12 +16,12 @@ from syft.federated.client.secure_aggregation.transcript import context_of
 _NAMES = {"round", "sealed", "weighted", "extras", "max_update", "max_samples"}
 
 
-@term("masking")
+@modifier("masking")
 class Masking(Modifier):
     """Masks the update, the number of samples, the loss and the extra vectors.
 
     Args:
-        settings: round, sealed (the shares of others), weighted, extras (names of vectors in the answer), max_update
+        settings: round, sealed (the shares of others), weighted, extras (names of vectors in the result), max_update
             and max_samples.
     """
 
@@ -30,12 +30,12 @@ class Masking(Modifier):
     def __init__(self, settings: dict[str, Any]) -> None:
         super().__init__(settings)
         if settings.keys() != _NAMES:
-            raise TrainingError(f"The term 'masking' has the settings {', '.join(sorted(_NAMES))}.")
+            raise TrainingError(f"The modifier 'masking' needs the settings {', '.join(sorted(_NAMES))}.")
         extras = settings["extras"]
         if type(settings["weighted"]) is not bool:
-            raise TrainingError("weighted of the term 'masking' is True or False.")
+            raise TrainingError("weighted of the modifier 'masking' must be True or False.")
         if type(extras) not in (list, tuple) or len(extras) > 16 or not all(type(name) is str for name in extras):
-            raise TrainingError("extras of the term 'masking' is a list of at most 16 names.")
+            raise TrainingError("extras of the modifier 'masking' must be a list of at most 16 names.")
         check_range(settings["max_update"], settings["max_samples"])
         self._extras = list(extras)
         self._member: Masked
@@ -43,27 +43,27 @@ class Masking(Modifier):
         self._report: tuple[str, ...] = ()
 
     def begin(self, work: LocalRound) -> None:
-        """Open the shares of the others: whoever sees that something is wrong does not even train."""
+        """Open the shares of the other clients. If something is wrong, this client does not train."""
         if self.settings["round"] != work.round:
-            raise TrainingError("The masks of this client are for another round than it is asked to train in.")
+            raise TrainingError("The masks of this client are for another round than the one to train in.")
         self._report = _report_of(work)
-        station = work.station
-        self._member = Masked(station.memory, station.run, work.round, self.settings["sealed"])
-        self._context = context_of(work, {kind: name for name, kind in TERMS.items()})
+        client = work.client
+        self._member = Masked(client.memory, client.run, work.round, self.settings["sealed"])
+        self._context = context_of(work, {kind: name for name, kind in MODIFIERS.items()})
 
     def finish(self, work: LocalRound) -> None:
-        """Put the masked vector in the place of all that would be answered."""
+        """Replace the whole result by the masked vector."""
         vectors = [self._vector(work, name) for name in self._extras]
         loss = (work.answer.get("metrics") or {}).get("loss")
         if loss is not None and not math.isfinite(loss):
-            raise TrainingError("The loss of this client is not finite: its training diverged.")
+            raise TrainingError("The loss of this client is not finite. Try a smaller learning rate.")
         packing = Packing(
-            len(self._member.roster), work.layout.size, [vector.numel() for vector in vectors],
+            len(self._member.participants), work.layout.size, [vector.numel() for vector in vectors],
             self.settings["weighted"], self.settings["max_update"], self.settings["max_samples"],
         )  # fmt: skip
         packed = packing.pack(work.update, work.samples, loss, vectors)
         work.update = self._member.mask(packed, self._context)
-        # Nothing else may leave: not the number of steps either, which tells that of the samples.
+        # Nothing else may leave: even the number of steps reveals the number of samples.
         kept = {name: work.answer[name] for name in self._report if name in work.answer}
         work.answer.clear()
         work.answer.update(kept)
@@ -72,16 +72,16 @@ class Masking(Modifier):
     def _vector(self, work: LocalRound, name: str) -> torch.Tensor:
         vector = work.answer.get(name)
         if type(vector) is not torch.Tensor or vector.shape != (work.layout.parameters,):
-            raise TrainingError(f"No term of this round gives the vector {name[:50]!r} that should be masked.")
+            raise TrainingError(f"No modifier of this round returns the vector {name[:50]!r} to mask.")
         return vector
 
 
 def _report_of(work: LocalRound) -> tuple[str, ...]:
-    """Return what else is answered in the clear: what private training spent, if that tells nothing of the data."""
-    private = [each for each in work.terms if type(each) is TERMS.get("dp_sgd")]
+    """Return the names of results that leave unmasked: the privacy loss, if it reveals nothing of the data."""
+    private = [each for each in work.modifiers if type(each) is MODIFIERS.get("dp_sgd")]
     if any(each.settings.get("rate") is None for each in private):
         raise TrainingError(
-            "What private training spends tells how many samples a client has, unless the rate is given. With secure "
+            "The privacy loss of private training reveals the number of samples, unless the rate is given. With secure "
             "aggregation use SamplePrivacy(rate=...)."
         )
     return ("privacy",) if private else ()

@@ -1,8 +1,8 @@
-"""The controls of Scaffold: what a client's gradients differ from everybody's by, is taken back.
+"""The control variates of Scaffold, which correct the drift of a client's gradients.
 
-A client keeps its control by the number of the round that it was made in. The server says which one was counted last.
-That one is kept, and the one of the round in progress: whether the answer arrived, and whether the round was
-completed, the client learns the next time it is asked.
+A client stores its control by the number of the round that made it. The server says which one was counted last.
+That one is kept, and the one of the current round: the client learns only at the next round whether its result
+arrived and the round was completed.
 """
 
 from __future__ import annotations
@@ -13,50 +13,50 @@ from typing import Any
 import torch
 
 from syft.exceptions import StateLostError, TrainingError
-from syft.federated.client.local_training import MAX_ROUND, LocalRound, Modifier, term
+from syft.federated.client.local_training import MAX_ROUND, LocalRound, Modifier, modifier
 from syft.federated.client.modifiers.vector_slices import Pairs, add_to_gradient, pieces, require_all_steps
 
 MEMORY = "control"
 
 
-@term("control")
+@modifier("control")
 class ScaffoldControl(Modifier):
-    """Steps along `gradient - own control + mean control`, and makes the next control of what came of it.
+    """Steps along `gradient - own control + mean control`, and computes the next control from the result.
 
     Args:
         settings: `control`, the mean control of all clients, flat, of the size of the parameters; `version`, the round
-            that the control of this client was counted in last, 0 if it has none; `plain`, whether to train
-            without controls in this round, and to forget the own one.
+            that the control of this client was counted in last, 0 if there is none; `plain`, whether to train
+            without controls in this round and to drop the own one.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
         super().__init__(settings)
         if settings.keys() != {"control", "version", "plain"}:
-            raise TrainingError("The term 'control' has three settings: control, version and plain.")
+            raise TrainingError("The modifier 'control' has three settings: control, version and plain.")
         control, version, plain = settings["control"], settings["version"], settings["plain"]
         if type(version) is not int or not 0 <= version < MAX_ROUND or type(plain) is not bool:
-            raise TrainingError("The version of a control is the number of a round, and plain is True or False.")
+            raise TrainingError("version of a control must be the number of a round, and plain True or False.")
         if type(control) is not torch.Tensor or control.dim() != 1 or not control.dtype.is_floating_point:
-            raise TrainingError("The control of a round is one vector of numbers.")
+            raise TrainingError("The control of a round must be one floating-point vector.")
         control = control.detach()
         if not bool(torch.isfinite(control).all()):
-            raise TrainingError("The control of a round is not finite: the training diverged. Try a smaller step.")
+            raise TrainingError("The control of a round is not finite. Try a smaller learning rate.")
         self._control, self._version, self._plain = control, version, plain
         self._own = control
         self._pairs: Pairs = []
         self._seen = 0
 
     def begin(self, work: LocalRound) -> None:
-        """Take up the own control, and see that steps are what the next one can be made of."""
+        """Load the own control and check that the optimizer is plain SGD."""
         count = work.layout.parameters
         if self._control.shape != (count,):
             raise TrainingError(f"The control of this round has {len(self._control)} numbers; the model has {count}.")
         _require_plain_steps(work)
         if self._version >= work.round:
-            raise TrainingError("A control was counted in a round before this one.")
+            raise TrainingError("A control can only be counted in an earlier round.")
         self._control = self._control.to(work.layout.dtype)
         if self._plain:
-            work.station.memory.pop(MEMORY, None)
+            work.client.memory.pop(MEMORY, None)
             return
         self._own = self._remembered(work)
         self._pairs = pieces(work, self._control - self._own)
@@ -64,11 +64,11 @@ class ScaffoldControl(Modifier):
     def _remembered(self, work: LocalRound) -> torch.Tensor:
         if self._version == 0:
             return torch.zeros_like(self._control)
-        own: torch.Tensor | None = work.station.memory.get(MEMORY, {}).get(self._version)
+        own: torch.Tensor | None = work.client.memory.get(MEMORY, {}).get(self._version)
         if own is None or own.shape != self._control.shape:
             raise StateLostError(
-                f"Client {work.station.name!r} no longer has its control of round {self._version} of this run; "
-                "it was restarted, perhaps. Scaffold has to begin with new controls."
+                f"Client {work.client.name!r} no longer has its control of round {self._version} of this run: it was "
+                "restarted, perhaps. Scaffold restarts with new controls."
             )
         return own
 
@@ -80,7 +80,7 @@ class ScaffoldControl(Modifier):
                 add_to_gradient(parameter, correction)
 
     def finish(self, work: LocalRound) -> None:
-        """Answer with the change of the own control, and keep both."""
+        """Return the change of the own control, and store both versions."""
         require_all_steps(work, self._seen, "Scaffold")
         change = torch.zeros_like(self._control)
         if not self._plain and work.steps:
@@ -89,7 +89,7 @@ class ScaffoldControl(Modifier):
         work.answer["control"] = change
         if not self._plain:
             kept = {self._version: self._own} if self._version else {}
-            work.station.memory[MEMORY] = {**kept, work.round: self._own + change}
+            work.client.memory[MEMORY] = {**kept, work.round: self._own + change}
 
 
 def _require_plain_steps(work: LocalRound) -> None:
@@ -100,5 +100,5 @@ def _require_plain_steps(work: LocalRound) -> None:
     )
     if not is_plain or not 0 < work.learning_rate < math.inf:
         raise TrainingError(
-            "Scaffold trains by plain SGD: set optimizer='SGD' and optimizer_args={'lr': 0.1}, without momentum."
+            "Scaffold needs plain SGD. Set optimizer='SGD' and optimizer_args={'lr': 0.1}, without momentum."
         )

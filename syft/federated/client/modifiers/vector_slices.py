@@ -1,4 +1,4 @@
-"""Flat vectors of a round's training, cut into pieces for the parameters that are trained."""
+"""Slices of flat vectors for the trained parameters."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Pairs = list[tuple[torch.Tensor, torch.Tensor]]
 
 
 def pieces(work: LocalRound, vector: torch.Tensor) -> Pairs:
-    """Return each parameter that is trained with its piece of a vector, in its shape and dtype.
+    """Return each trained parameter with its slice of a vector, in its shape and dtype.
 
     Args:
-        work: the training.
-        vector: a flat vector; its first numbers are for the parameters.
+        work: the local round.
+        vector: a flat vector that starts with the parameters.
     """
     found, start = [], 0
     for tensor in work.tensors:
@@ -29,7 +29,7 @@ def pieces(work: LocalRound, vector: torch.Tensor) -> Pairs:
 
 
 def add_to_gradient(parameter: torch.Tensor, addend: torch.Tensor) -> None:
-    """Add to the gradient of a parameter; one that a batch did not use has a gradient of zero."""
+    """Add to the gradient of a parameter. A parameter that the batch did not use has a zero gradient."""
     if parameter.grad is None:
         parameter.grad = addend.clone()
     else:
@@ -37,8 +37,8 @@ def add_to_gradient(parameter: torch.Tensor, addend: torch.Tensor) -> None:
 
 
 def require_all_steps(work: LocalRound, seen: int, what: str) -> None:
-    """Raise if steps were made that a term did not act in."""
+    """Raise if a modifier did not act in every step."""
     if seen != work.steps:
         raise TrainingError(
-            f"{what} changes the gradients of each step, and here something else makes the steps. Use FedAvg with it."
+            f"{what} changes the gradients of each step, but another modifier replaces the steps. Use FedAvg with it."
         )

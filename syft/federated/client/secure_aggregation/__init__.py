@@ -1,1 +1,1 @@
-"""Secure aggregation at a client: keys, shares, masks, and when it answers what. The server's part is federated."""
+"""Secure aggregation at a client: keys, shares, masks and the order of steps. See `federated.secure_aggregation`."""

@@ -1,7 +1,7 @@
-"""ClientPolicy: what the owner of a worker insists on, whatever the server of a run asks for.
+"""ClientPolicy: conditions that the owner of a worker sets for secure aggregation, enforced against the server.
 
-Without one a client trusts the server to have listed real clients: one that lists keys of its own making, for clients
-that do not exist, could unmask the few that do. With a list of known identities it can't: each client signs its keys.
+Without one a client trusts the server to list real clients: a server that lists keys of invented clients could unmask
+the real ones. A list of known identities prevents that: each client signs its keys.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from syft.core import signatures
 from syft.exceptions import TrainingError
 from syft.federated.client.secure_aggregation.key_agreement import draw, joined
-from syft.federated.client.secure_aggregation.participants import LEAST, MOST, Participants
+from syft.federated.client.secure_aggregation.participants import MAX_CLIENTS, MIN_CLIENTS, Participants
 
 if TYPE_CHECKING:
     from syft.federated.client.session import ClientSession
     from syft.workers.base import BaseWorker
 
 IDENTITY_BYTES = 32
-# Of the clients of a round. Half of them must never be enough, or the server could ask each half for another secret.
+# Share of the clients of a round. With half of them or less, the server could ask each half for a different secret.
 HALF, TWO_THIRDS = 0.5, 2 / 3
-_PLACE = "_secure_guard"
+_ATTRIBUTE = "_secure_guard"
 
 
 class Identity:
-    """A long-lived key of a client, by which the others know it.
+    """A long-lived signing key of a client, by which other clients recognize it.
 
     Args:
-        secret: its 32 secret bytes; drawn if None. Keep them where the data is.
+        secret: its 32 secret bytes; drawn if None. Keep them with the data.
 
     Attributes:
-        public: what the others know it by: 32 bytes to give to their owners.
-        secret: the secret bytes, to make the same identity again.
+        public: the public key, 32 bytes to give to the owners of other clients.
+        secret: the secret bytes, from which the same identity can be built again.
     """
 
     __slots__ = ("_key", "public", "secret")
@@ -45,12 +45,12 @@ class Identity:
     def __init__(self, secret: bytes | None = None) -> None:
         self.secret = draw(IDENTITY_BYTES) if secret is None else secret
         if type(self.secret) is not bytes or len(self.secret) != IDENTITY_BYTES:
-            raise TrainingError(f"The secret of an identity has {IDENTITY_BYTES} bytes.")
+            raise TrainingError(f"The secret of an identity must have {IDENTITY_BYTES} bytes.")
         self._key = Ed25519PrivateKey.from_private_bytes(self.secret)
         self.public = self._key.public_key().public_bytes_raw()
 
     def sign(self, run: str, round: int, keys: bytes) -> bytes:
-        """Return an entry of a roster: keys, who they belong to, and a signature."""
+        """Return an entry of the participants' list: keys, identity and signature."""
         return keys + self.public + self._key.sign(_text(run, round, keys))
 
     def __repr__(self) -> str:
@@ -63,70 +63,70 @@ def _text(run: str, round: int, keys: bytes) -> bytes:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClientPolicy:
-    """What an owner insists on.
+    """The conditions that an owner sets.
 
     Attributes:
-        required: whether nothing is trained or evaluated for others without secure aggregation.
-        min_clients: how many clients a round lists at least.
-        identity: what the client signs its keys with; None: it does not.
-        known: the public identities of those it takes part with; nobody else may be listed. Empty: anybody.
-        min_threshold: more than this share of the clients has to be needed to unmask their sum.
+        required: whether training and evaluation for others need secure aggregation.
+        min_clients: minimum number of clients in a round.
+        identity: signs the keys of the client; None for unsigned keys.
+        known: the public identities of accepted clients; empty to accept any.
+        min_threshold: the threshold must be more than this share of the clients.
     """
 
     required: bool = False
-    min_clients: int = LEAST
+    min_clients: int = MIN_CLIENTS
     identity: Identity | None = None
     known: frozenset[bytes] = frozenset()
     min_threshold: float = HALF
 
-    def check(self, roster: Participants, run: str, round: int) -> None:
-        """Raise if a round lists too few clients, needs too few of them, or lists one that is not known."""
-        if len(roster) < self.min_clients:
+    def check(self, participants: Participants, run: str, round: int) -> None:
+        """Raise if a round has too few clients, too low a threshold, or an unknown client."""
+        if len(participants) < self.min_clients:
             raise TrainingError(
-                f"The owner of this client wants {self.min_clients} clients in a round of secure aggregation, and "
-                f"{len(roster)} are listed."
+                f"The owner of this client requires {self.min_clients} clients in a round of secure aggregation, got "
+                f"{len(participants)}."
             )
-        least = int(Fraction(self.min_threshold).limit_denominator(MOST) * len(roster)) + 1
-        if roster.threshold < least:
+        least = int(Fraction(self.min_threshold).limit_denominator(MAX_CLIENTS) * len(participants)) + 1
+        if participants.threshold < least:
             raise TrainingError(
-                f"The owner of this client wants {least} of {len(roster)} clients to be needed to unmask their sum, "
-                f"and the threshold is {roster.threshold}."
+                f"The owner of this client requires a threshold of at least {least} of {len(participants)} clients, "
+                f"got {participants.threshold}."
             )
         if not self.known:
             return
-        owners = [roster.identity(place) for place in range(len(roster))]
+        owners = [participants.identity(index) for index in range(len(participants))]
         if len(set(owners)) != len(owners) or not self.known.issuperset(owners):
-            raise TrainingError("A client is listed for a round of secure aggregation that this one does not know.")
-        for place, owner in enumerate(owners):
+            raise TrainingError("An unknown client is listed for a round of secure aggregation.")
+        for index, owner in enumerate(owners):
             try:
-                text = _text(run, round, roster.keys(place))
-                signatures.verify(owner, roster.signature(place), text)
+                text = _text(run, round, participants.keys(index))
+                signatures.verify(owner, participants.signature(index), text)
             except (InvalidSignature, ValueError):
-                raise TrainingError("The keys of a listed client are not signed by it for this round.") from None
+                raise TrainingError("The keys of a listed client do not have its signature for this round.") from None
 
 
-NO_GUARD = ClientPolicy()
+NO_POLICY = ClientPolicy()
 
 
 def require_secure(
     worker: BaseWorker,
-    min_clients: int = LEAST,
+    min_clients: int = MIN_CLIENTS,
     identity: Identity | None = None,
     known: Iterable[bytes] = (),
     min_threshold: float = TWO_THIRDS,
 ) -> None:
-    """Let a worker take part in federated runs only with secure aggregation. Its owner calls this, where it runs.
+    """Let a worker take part in federated runs only with secure aggregation. The owner calls this at the worker.
 
-    Nobody else can train or evaluate with a `TrainConfig` there either: `worker.fit` and `worker.evaluate` are refused.
+    Training and evaluation with a `TrainConfig` are then refused too: `worker.fit` and `worker.evaluate` raise.
 
     Args:
         worker: the worker.
-        min_clients: how many clients a round has to list at least.
-        identity: what the worker signs its keys with.
-        known: the public identities of all whom it may be listed with, its own among them; anybody if there are none.
-        min_threshold: more than this share of the clients of a round has to be needed to unmask their sum; at least a
-            half. With n clients of which c work together with the server, more than (n + c) / 2 keep it from unmasking
-            one of the others: two thirds hold against any third.
+        min_clients: minimum number of clients in a round.
+        identity: signs the keys of the worker.
+        known: the public identities of all accepted clients, including its own; any client is accepted if empty.
+        min_threshold: the threshold must be more than this share of the clients of a round; at least one half. With
+            n clients of which c collude with the server, a threshold above (n + c) / 2 prevents it from unmasking
+            another one: two thirds protect against any third.
 
     Example:
         >>> import syft as sy, torch
@@ -134,54 +134,56 @@ def require_secure(
         >>> mine = sy.federated.Identity()
         >>> sy.federated.require_secure(bob, min_clients=10, identity=mine)
     """
-    if type(min_clients) is not int or not LEAST <= min_clients <= MOST:
-        raise TrainingError(f"min_clients of secure aggregation is a whole number from {LEAST} to {MOST}.")
+    if type(min_clients) is not int or not MIN_CLIENTS <= min_clients <= MAX_CLIENTS:
+        raise TrainingError(
+            f"min_clients of secure aggregation must be an integer from {MIN_CLIENTS} to {MAX_CLIENTS}."
+        )
     if identity is not None and type(identity) is not Identity:
-        raise TrainingError("identity is a sy.federated.Identity(), or None.")
+        raise TrainingError("identity must be a sy.federated.Identity() or None.")
     listed = frozenset(known)
     if not all(type(one) is bytes and len(one) == IDENTITY_BYTES for one in listed):
-        raise TrainingError(f"A known identity is the `public` of one: {IDENTITY_BYTES} bytes.")
+        raise TrainingError(f"A known identity must be the `public` of an Identity, {IDENTITY_BYTES} bytes.")
     if listed and (identity is None or identity.public not in listed):
-        raise TrainingError("Who only takes part with known identities has one itself, and is known by it.")
+        raise TrainingError("known must include the identity of this client. Pass identity=... too.")
     if type(min_threshold) not in (int, float) or not HALF <= min_threshold < 1:
-        raise TrainingError("min_threshold is a share of the clients of a round, from 0.5 to below 1.")
-    worker.__dict__[_PLACE] = ClientPolicy(True, min_clients, identity, listed, float(min_threshold))
+        raise TrainingError("min_threshold must be a share of the clients of a round, from 0.5 to below 1.")
+    worker.__dict__[_ATTRIBUTE] = ClientPolicy(True, min_clients, identity, listed, float(min_threshold))
 
 
-def guard_of(station: ClientSession) -> ClientPolicy:
-    """Return what the owner of a client insists on."""
-    return _guard(station.worker)
+def policy_of(client: ClientSession) -> ClientPolicy:
+    """Return the conditions of the owner of a client."""
+    return _policy(client.worker)
 
 
-def _guard(worker: object) -> ClientPolicy:
-    found: ClientPolicy = NO_GUARD if worker is None else worker.__dict__.get(_PLACE, NO_GUARD)
+def _policy(worker: object) -> ClientPolicy:
+    found: ClientPolicy = NO_POLICY if worker is None else worker.__dict__.get(_ATTRIBUTE, NO_POLICY)
     return found
 
 
-def check_hidden(station: ClientSession, name: str, terms: Any) -> None:
-    """Raise if what derives from the data of a client would leave it unmasked, and its owner does not want that.
+def check_hidden(client: ClientSession, name: str, modifiers: Any) -> None:
+    """Raise if data of a client would leave it unmasked although its owner requires masks.
 
     Args:
-        station: the client.
-        name: the call. Only "train" masks what it answers; others do not look at the terms.
-        terms: what the server adds to the training of the client.
+        client: the client session.
+        name: the call. Only "train" masks its result; other calls ignore modifiers.
+        modifiers: the modifiers that the server requests.
     """
-    if not (name == "train" and type(terms) is dict and "masking" in terms):
-        _refuse(station.worker, station.name)
+    if not (name == "train" and type(modifiers) is dict and "masking" in modifiers):
+        _refuse(client.worker, client.name)
 
 
 def check_unmasked(worker: BaseWorker) -> None:
-    """Raise if the owner of a worker wants nothing to be trained or evaluated there without masks.
+    """Raise if the owner of a worker requires masks for all training and evaluation.
 
     Args:
-        worker: the worker, which is asked for something that is never masked.
+        worker: the worker, whose result would not be masked.
     """
     _refuse(worker, str(getattr(worker, "id", "")))
 
 
 def _refuse(worker: object, name: str) -> None:
-    if _guard(worker).required:
+    if _policy(worker).required:
         raise TrainingError(
-            f"The owner of {name!r} takes part with secure aggregation only: "
+            f"The owner of {name!r} requires secure aggregation. Pass "
             "sy.federated.run(..., secure=sy.federated.SecureAggregation())."
         )

@@ -1,37 +1,37 @@
-"""What a station answers in a round of secure aggregation, besides to train. Nothing here derives from its data."""
+"""Handlers for the steps of secure aggregation other than training. Their results do not derive from the data."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from syft.federated.client.secure_aggregation import participant
-from syft.federated.client.secure_aggregation.client_policy import guard_of
+from syft.federated.client.secure_aggregation.client_policy import policy_of
 from syft.federated.client.session import ClientSession, answers
 
 
 @answers("secure.keys", derives=False)
-def keys(station: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
-    """Begin a round with fresh keys."""
-    return {"keys": participant.make_keys(station.memory, station.run, payload.get("round"), guard_of(station))}
+def keys(client: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
+    """Start a round with fresh keys."""
+    return {"keys": participant.make_keys(client.memory, client.run, payload.get("round"), policy_of(client))}
 
 
 @answers("secure.shares", derives=False)
-def shares(station: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
-    """Give shares of this client's secrets, sealed for the others."""
+def shares(client: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
+    """Return shares of this client's secrets, sealed for the other clients."""
     entries, threshold = payload.get("entries"), payload.get("threshold")
     sealed, promise = participant.make_shares(
-        station.memory, station.run, payload.get("round"), entries, threshold, guard_of(station)
+        client.memory, client.run, payload.get("round"), entries, threshold, policy_of(client)
     )
     return {"sealed": sealed, "commitment": promise}
 
 
 @answers("secure.agree", derives=False)
-def agree(station: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
-    """Vow to the others who is said to have answered."""
-    return {"vows": participant.agree(station.memory, payload.get("round"), payload.get("survivors"))}
+def agree(client: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
+    """Return a confirmation of the list of survivors for each of them."""
+    return {"vows": participant.agree(client.memory, payload.get("round"), payload.get("survivors"))}
 
 
 @answers("secure.unmask", derives=False)
-def unmask(station: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
-    """Give what takes the masks off the sum, if enough others agree on who answered."""
-    return {"shares": participant.unmask(station.memory, payload.get("round"), payload.get("vows"))}
+def unmask(client: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
+    """Return the shares that unmask the sum, if enough clients confirmed the same list of survivors."""
+    return {"shares": participant.unmask(client.memory, payload.get("round"), payload.get("vows"))}

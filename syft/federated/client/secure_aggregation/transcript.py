@@ -1,7 +1,7 @@
-"""Context: 32 bytes that stand for all that a client was asked to do in a round.
+"""Context: a digest of everything that a client is asked to compute in a round.
 
-A server that shows one client another model than the rest, or has the others clip their updates to nothing, could find
-what that client gives in the sum. Masks are bound to the context, so then there is no sum at all.
+A server that sends one client a different model, or has the others clip their updates to zero, could isolate that
+client's update in the sum. Masks are bound to the context, so they would not cancel.
 """
 
 from __future__ import annotations
@@ -14,39 +14,39 @@ import torch
 if TYPE_CHECKING:
     from syft.federated.client.local_training import LocalRound
 
-# Settings of terms that are each client's own: the shares that are sealed for it, and which of its controls to use.
+# Settings that differ between clients: the shares sealed for a client, and which of its controls to use.
 _OWN: dict[str, frozenset[str]] = {"masking": frozenset({"sealed"}), "control": frozenset({"version"})}
 
 
 def context_of(work: LocalRound, names: dict[type, str]) -> bytes:
-    """Return the SHA-256 of all that decides what a client computes from its data, but for the order of its samples.
+    """Return the SHA-256 of everything that determines a client's result, except for the order of its samples.
 
     Args:
-        work: the training, before its first batch.
-        names: the names of terms by their classes.
+        work: the local round, before its first batch.
+        names: the names of modifiers by their classes.
     """
     config, found = work.config, hashlib.sha256(b"syft context 1")
-    terms = {
+    modifiers = {
         names[type(each)]: {
             name: value for name, value in each.settings.items() if name not in _OWN.get(names[type(each)], ())
         }
-        for each in work.terms
+        for each in work.modifiers
     }
     parts = {
         "round": work.round,
         "config": [config.batch_size, config.epochs, config.max_nr_batches, config.shuffle, config.optimizer],
         "optimizer_args": config.optimizer_args,
         "layout": work.layout.fingerprint(),
-        # The model's tensors are what it begins with.
+        # The model's tensors are its initial state.
         "plans": [[plan.program.to_rows(), plan.state.tensors()] for plan in (work.plan, work.loss)],
-        "terms": terms,
+        "terms": modifiers,
     }
     _feed(found, parts)
     return found.digest()
 
 
 def _feed(found: Any, value: Any) -> None:
-    """Hash a nested value; a list is like a tuple, as the way to a client may turn one into the other."""
+    """Hash a nested value. Lists and tuples are equal, as serialization may change one into the other."""
     if isinstance(value, torch.Tensor):
         flat = value.detach().cpu().contiguous().reshape(-1)
         _feed(found, [str(flat.dtype), list(value.shape)])

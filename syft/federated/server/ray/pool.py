@@ -1,4 +1,4 @@
-"""RayPool: thousands of simulated clients on few cores. Some actors of Ray, each of which answers for many clients."""
+"""RayPool: thousands of simulated clients on a few Ray actors."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from syft.workers.ray import cluster
 from syft.workers.ray.stream import PATIENCE
 
 _OURS = frozenset(("concurrency_groups", "get_if_exists", "lifetime", "max_concurrency", "max_restarts"))
-_CLOSED = "The simulation was closed. Make a new one: sy.federated.Simulation(..., backend='ray')."
+_CLOSED = "The simulation is closed. Make a new one: sy.federated.Simulation(..., backend='ray')."
 
 
 class RayClient:
-    """A simulated client that an actor answers for.
+    """A simulated client that runs in an actor.
 
     Args:
         pool: the pool.
-        number: which part of the data set is its own.
+        number: the index of its part of the data set.
         name: its name.
     """
 
     is_here = False
 
     def __init__(self, pool: RayPool, number: int, name: str) -> None:
-        self.crew, self.number, self.name = pool, number, name
+        self.dispatcher, self.number, self.name = pool, number, name
 
     @property
     def dataset(self) -> Any:
-        """Its samples, as a copy of this process."""
-        return self.crew.part(self.number)
+        """Its samples, as a copy in this process."""
+        return self.dispatcher.part(self.number)
 
     def call(self, run: str, name: str, payload: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
-        """Ask something of the client, and wait for its answer."""
-        for _, outcome in self.crew.run([Job(self, run, name, payload)], timeout):
+        """Call the client, and wait for its result."""
+        for _, outcome in self.dispatcher.run([Job(self, run, name, payload)], timeout):
             if isinstance(outcome, Exception):
                 raise outcome
             answer: dict[str, Any] = outcome
@@ -57,19 +57,19 @@ class RayClient:
 
 
 class RayPool:
-    """Actors that answer for the clients of a simulation: `Simulation(dataset, 1000, backend="ray", actors=4)`.
+    """Actors that run the clients of a simulation: `Simulation(dataset, 1000, backend="ray", actors=4)`.
 
-    The data set is in Ray's object store once, and is read there by all actors. A client has no process of its own: any
-    actor answers for it, and as long as it remembers something from round to round, the same one. An actor that ends
-    takes its work of this round with it; another one takes its place.
+    The data set is stored once in Ray's object store and read by all actors. A client has no process of its own: any
+    actor can run it, but one that keeps state from round to round always runs in the same actor. If an actor dies, its
+    work of the round is lost, and it is replaced.
 
-    Ray is the cluster that this process is connected to, or else the one that RAY_ADDRESS names, or else a new one on
-    this machine, which only this machine reaches. Needs `pip install 'resyft[ray]'`.
+    The cluster is the one that this process is connected to, else the one in RAY_ADDRESS, else a new one that only this
+    machine can reach. Needs `pip install 'resyft[ray]'`.
 
     Args:
         simulation: the clients.
-        actors: how many actors there are; as many as the cluster has cores by default.
-        actor_options: what Ray is told of each of them, such as `{"num_cpus": 2}`.
+        actors: number of actors; the number of the cluster's cores by default.
+        actor_options: Ray options of each actor, such as `{"num_cpus": 2}`.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class RayPool:
     ) -> None:
         self._ray = cluster.package()
         if actors is not None and (type(actors) is not int or actors < 1):
-            raise ValueError(f"actors is a whole number of at least 1, or None, not {actors!r:.50}.")
+            raise ValueError(f"actors must be an integer of at least 1, or None, got {actors!r:.50}.")
         self._options = dict(actor_options or {})
         refused = sorted(_OURS & set(self._options))
         if refused:
-            raise SyftError(f"actor_options of a simulation can't have {', '.join(refused)}: leave it out.")
+            raise SyftError(f"actor_options of a simulation do not support {', '.join(refused)}.")
         cluster.start()
         self._connected = cluster.connection()
         cores = self._ray.cluster_resources().get("CPU", 1.0)
@@ -91,26 +91,26 @@ class RayPool:
         self._given = self._put(simulation)
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
-        # Which actor a client has to be asked at, since it remembers something there: by run, and its number.
+        # The actor that holds the state of a client, by run and client index.
         self._homes: OrderedDict[str, dict[int, ActorSlot]] = OrderedDict()
-        # Who is late, and what it is at work on.
+        # Late clients -> their calls.
         self._late: dict[str, Any] = {}
-        # How long a call takes, by its name.
+        # Duration of a call, by name.
         self._pace: dict[str, float] = {}
-        self._seats: list[ActorSlot] = []
-        self.close = weakref.finalize(self, _end, self._ray, self._seats, self._connected)
-        self.close.atexit = False  # Ray ends by itself then, before this would be called
-        self._seats += [self._new_seat() for _ in range(count)]
+        self._slots: list[ActorSlot] = []
+        self.close = weakref.finalize(self, _end, self._ray, self._slots, self._connected)
+        self.close.atexit = False  # Ray ends by itself before this would be called
+        self._slots += [self._new_slot() for _ in range(count)]
 
     def _put(self, simulation: Any) -> list[Any]:
-        """Put the data set and the rows of the clients into the object store, each as one piece of memory."""
+        """Put the data set and the row indices of the clients into the object store, each as one array."""
         rows = torch.cat([part.reshape(-1) for part in simulation._rows])
         ends = torch.tensor([len(part) for part in simulation._rows]).cumsum(0)
         tensors = (simulation.data, simulation.targets, rows, ends)
         forms = [(str(tensor.dtype), tuple(tensor.shape)) for tensor in tensors]
         return [pack({"forms": forms}), *(self._ray.put(bytes_of(tensor)) for tensor in tensors)]
 
-    def _new_seat(self) -> ActorSlot:
+    def _new_slot(self) -> ActorSlot:
         from syft.federated.server.ray.actor import ClientActor
 
         return ActorSlot(self._ray.remote(ClientActor).options(**self._options).remote(*self._given))
@@ -118,30 +118,30 @@ class RayPool:
     # --- clients ----------------------------------------------------------------------------------------------
 
     def client(self, number: int, name: str) -> RayClient:
-        """Return the client of a number."""
+        """Return the client with an index."""
         return RayClient(self, number, name)
 
     def part(self, number: int) -> Any:
-        """Return the samples of a client, as long as the simulation is there."""
+        """Return the samples of a client; raises if the simulation was garbage-collected."""
         part = self._part()
         if part is None:
-            raise FederatedError("The simulation that this client is of is gone.")
+            raise FederatedError("The simulation of this client no longer exists.")
         return part(number)
 
     def run(self, jobs: Sequence[Job], timeout: float | None) -> Iterator[Outcome]:
-        """Yield the name of each client and its answer, or its error, as they come; ends when time is up."""
-        reason = self.why_gone()
+        """Yield the name of each client and its result or error, as they arrive; ends at the timeout."""
+        reason = self.failure_reason()
         if reason is not None:
             yield from ((job.client.name, FederatedError(reason)) for job in jobs)
         elif jobs:
             yield from RayScheduler(self, jobs, timeout).outcomes()
 
     def is_busy(self, name: str) -> bool:
-        """Say whether an actor is still at work on a call of a client that nobody waits for any more."""
+        """Return whether an actor is still busy with a call of a client that timed out."""
         call = self._late.get(name)
         if call is None:
             return False
-        if self.why_gone() is None and not self._ray.wait([call], timeout=0)[0]:
+        if self.failure_reason() is None and not self._ray.wait([call], timeout=0)[0]:
             return True
         self._late.pop(name, None)
         return False
@@ -150,39 +150,39 @@ class RayPool:
 
     @property
     def actors(self) -> int:
-        """How many actors there are."""
-        return len(self._seats)
+        """The number of actors."""
+        return len(self._slots)
 
     def processes(self) -> list[int]:
-        """Return the ids of the actors' processes, on their machines; waits for those that are being started."""
-        if self.why_gone() is not None:
+        """Return the process ids of the actors, on their machines; waits for those that are starting."""
+        if self.failure_reason() is not None:
             return []
-        found: list[int] = self._ray.get([seat.hello for seat in self._seats], timeout=PATIENCE)
+        found: list[int] = self._ray.get([slot.hello for slot in self._slots], timeout=PATIENCE)
         return found
 
-    def why_gone(self) -> str | None:
-        """Say why no actor can be asked any more; None if that is not so."""
+    def failure_reason(self) -> str | None:
+        """Return why no actor can be called any more; None if they can."""
         if not self.close.alive:
             return _CLOSED
         if self._connected != cluster.connection():
             return "Ray was shut down. Make a new simulation: sy.federated.Simulation(..., backend='ray')."
         return None
 
-    def replace(self, seat: ActorSlot) -> ActorSlot | None:
-        """Start another actor in place of one that is gone; returns it, or None if somebody else has."""
+    def replace(self, slot: ActorSlot) -> ActorSlot | None:
+        """Replace a dead actor; returns the new one, or None if it was already replaced."""
         with self._lock:
-            if seat not in self._seats or self.why_gone() is not None:
+            if slot not in self._slots or self.failure_reason() is not None:
                 return None
-            self._seats[self._seats.index(seat)] = made = self._new_seat()
-            with contextlib.suppress(Exception):  # it may only have seemed to be gone
-                self._ray.kill(seat.handle)
+            self._slots[self._slots.index(slot)] = made = self._new_slot()
+            with contextlib.suppress(Exception):  # it may still be alive
+                self._ray.kill(slot.handle)
             for homes in self._homes.values():
-                for number in [number for number, home in homes.items() if home is seat]:
-                    del homes[number]  # what it remembered is gone
+                for number in [number for number, home in homes.items() if home is slot]:
+                    del homes[number]  # its state is lost
             return made
 
     def homes(self, run: str) -> dict[int, ActorSlot]:
-        """Return which clients have to be asked at which actor in a run."""
+        """Return the actor of each client with state in a run."""
         with self._lock:
             found = self._homes.setdefault(run, {})
             self._homes.move_to_end(run)
@@ -190,8 +190,8 @@ class RayPool:
                 self._homes.popitem(last=False)
             return found
 
-    def note_pace(self, call: str, seconds: float) -> None:
-        """Take note of how long a call took: the first ones are slow, so what is quicker counts at once."""
+    def record_duration(self, call: str, seconds: float) -> None:
+        """Record the duration of a call. The first calls are slow, so a shorter one replaces the estimate at once."""
         known = self._pace.get(call, seconds)
         self._pace[call] = min(seconds, (known + seconds) / 2)
 
@@ -199,10 +199,10 @@ class RayPool:
         return f"<RayPool of {self.actors} actors>"
 
 
-def _end(ray: Any, seats: list[ActorSlot], connected: str | None) -> None:
-    """End all actors."""
+def _end(ray: Any, slots: list[ActorSlot], connected: str | None) -> None:
+    """Stop all actors."""
     if connected == cluster.connection():
-        for seat in seats:
-            with contextlib.suppress(Exception):  # it is gone already
-                ray.kill(seat.handle)
-    seats.clear()
+        for slot in slots:
+            with contextlib.suppress(Exception):  # it is already gone
+                ray.kill(slot.handle)
+    slots.clear()

@@ -1,4 +1,4 @@
-"""RayScheduler: the calls of a round, handed out to the actors of a `RayPool` in chunks, and what becomes of them."""
+"""RayScheduler: dispatches the calls of a round to the actors of a `RayPool` in chunks."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ from syft.workers.ray import cluster
 from syft.workers.ray.stream import PATIENCE
 from syft.workers.transport.request_codec import error_of
 
-# How long the work that is handed to an actor at once should take, in seconds: long enough that handing it over does
-# not matter, and short enough that actors end together and little is lost with one of them.
+# Target duration of a chunk in seconds: long enough to make dispatch cheap, short enough that actors finish together
+# and little is lost with one of them.
 TARGET = 0.05
-# Chunks at an actor: one that it works on, and one that is there when it is done.
+# Chunks per actor: one that runs, and one that waits.
 WINDOW = 2
-# What is common to the clients of a round is put into Ray's object store from this size on.
+# Shared values of a round from this size on are put into Ray's object store.
 _LARGE = 1 << 16
 _MISSING = object()
 
 
 class ActorSlot:
-    """An actor, as the pool sees it.
+    """An actor and its state in the pool.
 
     Args:
-        handle: Ray's handle of it.
+        handle: Ray's handle of the actor.
     """
 
     def __init__(self, handle: Any) -> None:
         self.handle = handle
         self.began = time.monotonic()
-        # Answered once the actor is there. Asked again when a round begins: if this one is not answered, the actor was
-        # gone before.
+        # Resolves once the actor runs. Renewed when a round starts: if it does not resolve, the actor died
+        # earlier.
         self.hello = handle.hello.remote()
         self.is_up = False
-        # Calls of earlier rounds that nobody waits for any more, and that it is still at work on.
+        # Calls of earlier rounds that timed out and still run.
         self.late: list[Any] = []
 
 
 class RayScheduler:
-    """The calls that are made together: those of a round.
+    """The calls of one round.
 
     Args:
         pool: the pool.
         jobs: the calls.
-        timeout: after how many seconds nobody waits any more.
+        timeout: seconds until the round ends.
     """
 
     def __init__(self, pool: Any, jobs: Sequence[Job], timeout: float | None) -> None:
@@ -59,7 +59,7 @@ class RayScheduler:
         self._end = None if timeout is None else time.monotonic() + timeout
         with pool._lock:
             self._number = next(pool._numbers)
-            self._seats = list(pool._seats)
+            self._slots = list(pool._slots)
         asked = [{"run": job.run, "call": job.call, "payload": job.payload} for job in jobs]
         common = shared(asked) if len(asked) > 1 else {}
         self._own = {id(job): rest(one, common) for job, one in zip(jobs, asked, strict=True)}
@@ -71,16 +71,16 @@ class RayScheduler:
         self._reason = ""
 
     def outcomes(self) -> Iterator[Outcome]:
-        """Yield what becomes of the calls."""
-        for seat in self._seats:
-            if seat.is_up and not seat.late:
-                seat.hello = seat.handle.hello.remote()
+        """Yield the outcomes of the calls."""
+        for slot in self._slots:
+            if slot.is_up and not slot.late:
+                slot.hello = slot.handle.hello.remote()
         try:
             while True:
-                self._deal()
+                self._dispatch()
                 if not self._under_way and not self._waiting:
                     return
-                if not self._seats and not self._under_way:
+                if not self._slots and not self._under_way:
                     yield from (
                         (job.client.name, ClientLostError(job.client.name, self._reason)) for job in self._waiting
                     )
@@ -93,66 +93,66 @@ class RayScheduler:
         finally:
             self._leave()
 
-    # --- handing out ------------------------------------------------------------------------------------------
+    # --- dispatching ------------------------------------------------------------------------------------------
 
-    def _deal(self) -> None:
-        """Hand out work to those who have little."""
+    def _dispatch(self) -> None:
+        """Send chunks to actors that have room."""
         for _ in range(WINDOW):
-            for seat in self._seats:
-                if self._waiting and seat.is_up and self._has_room(seat):
-                    chunk = self._chunk(seat)
+            for slot in self._slots:
+                if self._waiting and slot.is_up and self._has_room(slot):
+                    chunk = self._chunk(slot)
                     if chunk:
-                        self._send(seat, chunk)
+                        self._send(slot, chunk)
 
-    def _has_room(self, seat: ActorSlot) -> bool:
-        here = sum(1 for other, _ in self._under_way.values() if other is seat)
+    def _has_room(self, slot: ActorSlot) -> bool:
+        here = sum(1 for other, _ in self._under_way.values() if other is slot)
         return here < (WINDOW if self._pace() < TARGET else 1)
 
     def _pace(self) -> float:
         known: float = self.pool._pace.get(self._waiting[0].call, TARGET)
         return known
 
-    def _chunk(self, seat: ActorSlot) -> list[Job]:
-        """Take the next jobs for an actor: of clients that remember something there, and of those free to go."""
-        most = math.ceil(len(self._waiting) / (2 * len(self._seats)))
+    def _chunk(self, slot: ActorSlot) -> list[Job]:
+        """Take the next jobs for an actor: of clients with state in it, and of clients without state."""
+        most = math.ceil(len(self._waiting) / (2 * len(self._slots)))
         wanted = max(1, min(most, int(TARGET / max(1e-6, self._pace()))))
         chunk: list[Job] = []
         kept: list[Job] = []
         while self._waiting and len(chunk) < wanted:
             job = self._waiting.popleft()
             home = self._home(job)
-            (chunk if home is seat or (home is None and not seat.late) else kept).append(job)
+            (chunk if home is slot or (home is None and not slot.late) else kept).append(job)
         self._waiting.extendleft(reversed(kept))
         return chunk
 
     def _home(self, job: Job) -> ActorSlot | None:
-        """Return the actor that a client has to be asked at, if there is one."""
+        """Return the actor that holds a client's state, if any."""
         home: ActorSlot | None = self.pool.homes(job.run).get(job.client.number)
-        if home is not None and home not in self._seats:
-            if home not in self.pool._seats:
+        if home is not None and home not in self._slots:
+            if home not in self.pool._slots:
                 return None
-            self._seats.append(home)  # another round has put it in the place of one that was gone
+            self._slots.append(home)  # another round replaced a dead actor by it
         return home
 
-    def _send(self, seat: ActorSlot, chunk: list[Job]) -> None:
+    def _send(self, slot: ActorSlot, chunk: list[Job]) -> None:
         jobs = [(job.client.number, job.client.name, self._own[id(job)]) for job in chunk]
         left = None if self._end is None else max(0.0, self._end - time.monotonic())
-        for job in chunk:  # where it may remember something from now on
-            self.pool.homes(job.run)[job.client.number] = seat
-        call = seat.handle.work.remote(self._number, self._common, pack({"jobs": jobs}), left)
-        self._under_way[call] = (seat, chunk)
+        for job in chunk:  # the client may have state here from now on
+            self.pool.homes(job.run)[job.client.number] = slot
+        call = slot.handle.work.remote(self._number, self._common, pack({"jobs": jobs}), left)
+        self._under_way[call] = (slot, chunk)
 
-    # --- taking back ------------------------------------------------------------------------------------------
+    # --- collecting -------------------------------------------------------------------------------------------
 
     def _wait(self, left: float | None) -> list[Any]:
-        """Wait until something happens; return the calls that are done."""
-        news: dict[Any, ActorSlot] = {seat.hello: seat for seat in self._seats if not seat.is_up}
-        news.update({call: seat for seat in self._seats for call in seat.late})
-        patience = min((PATIENCE - time.monotonic() + s.began for s in self._seats if not s.is_up), default=None)
+        """Wait for the next event; return the finished calls."""
+        news: dict[Any, ActorSlot] = {slot.hello: slot for slot in self._slots if not slot.is_up}
+        news.update({call: slot for slot in self._slots for call in slot.late})
+        patience = min((PATIENCE - time.monotonic() + s.began for s in self._slots if not s.is_up), default=None)
         limits = [limit for limit in (left, patience) if limit is not None]
         calls = [*self._under_way, *news]
         ready = self._ray.wait(calls, timeout=max(0.0, min(limits)) if limits else None)[0]
-        if ready:  # and whatever else is
+        if ready:  # include all that are ready
             ready = self._ray.wait(calls, num_returns=len(calls), timeout=0)[0]
         for call in ready:
             if call in news:
@@ -161,85 +161,85 @@ class RayScheduler:
             self._give_up_starting()
         return [call for call in ready if call in self._under_way]
 
-    def _greet(self, seat: ActorSlot, call: object) -> None:
-        """Take note that an actor is there, or done with what is late; or that it is gone."""
+    def _greet(self, slot: ActorSlot, call: object) -> None:
+        """Record that an actor runs, has finished late calls, or is dead."""
         try:
             self._ray.get(call)
         except Exception as error:
-            self._lose(seat, error, again=seat.is_up)
+            self._lose(slot, error, again=slot.is_up)
             return
-        seat.is_up = True
-        if call in seat.late:
-            seat.late.remove(call)
+        slot.is_up = True
+        if call in slot.late:
+            slot.late.remove(call)
 
     def _give_up_starting(self) -> None:
         free = self._ray.available_resources().get("CPU", 0.0)
         self._reason = f"Ray has not started its actor. It asks for {self.pool._options}, and {free:g} CPUs are free."
-        self._seats = [seat for seat in self._seats if seat.is_up]
+        self._slots = [slot for slot in self._slots if slot.is_up]
 
     def _take(self, call: Any) -> Iterator[Outcome]:
-        """Yield what a chunk gives."""
-        seat, chunk = self._under_way.pop(call)
+        """Yield the outcomes of a chunk."""
+        slot, chunk = self._under_way.pop(call)
         try:
             found = unpack(self._ray.get(call))
         except SyftError as error:
             yield from ((job.client.name, error) for job in chunk)
             return
         except Exception as error:
-            yield from self._lost(seat, chunk, error)
+            yield from self._lost(slot, chunk, error)
             return
         outcomes = found["outcomes"]
         if outcomes:
-            self.pool.note_pace(chunk[0].call, found["seconds"] / len(outcomes))
-        for job, (name, answer, remembers) in zip(chunk, outcomes, strict=False):  # less if time was up
+            self.pool.record_duration(chunk[0].call, found["seconds"] / len(outcomes))
+        for job, (name, answer, remembers) in zip(chunk, outcomes, strict=False):  # shorter if the deadline passed
             if not remembers:
                 self.pool.homes(job.run).pop(job.client.number, None)
             yield name, error_of(_ChunkState(name), answer) if isinstance(answer, ErrorMessage) else answer
 
-    def _lost(self, seat: ActorSlot, chunk: list[Job], error: Exception) -> Iterator[Outcome]:
-        """Yield what becomes of those whose actor is gone; who was not even begun with goes elsewhere."""
+    def _lost(self, slot: ActorSlot, chunk: list[Job], error: Exception) -> Iterator[Outcome]:
+        """Yield the outcomes of a dead actor's clients; those that had not started are dispatched again."""
         was_gone = True
         with contextlib.suppress(Exception):
-            was_gone = not self._ray.wait([seat.hello], timeout=0)[0] or self._ray.get(seat.hello) is None
-        self._lose(seat, error, again=was_gone)
+            was_gone = not self._ray.wait([slot.hello], timeout=0)[0] or self._ray.get(slot.hello) is None
+        self._lose(slot, error, again=was_gone)
         if was_gone:
             self._waiting.extendleft(reversed(chunk))
             return
         for job in chunk:
             yield job.client.name, ClientLostError(job.client.name, self._reason)
 
-    def _lose(self, seat: ActorSlot, error: Exception, again: bool) -> None:
-        """Have an actor that is gone replaced.
+    def _lose(self, slot: ActorSlot, error: Exception, again: bool) -> None:
+        """Replace a dead actor.
 
         Args:
-            seat: the actor.
-            error: how it is known.
-            again: whether the new one takes part at once; one that ended in this round might end again.
+            slot: the actor.
+            error: the error that showed it.
+            again: whether the new one joins at once; one that died in this round might die again.
         """
         self._reason = cluster.explain(error)
-        made = self.pool.replace(seat)
-        if seat in self._seats:
-            self._seats.remove(seat)
+        made = self.pool.replace(slot)
+        if slot in self._slots:
+            self._slots.remove(slot)
             if again and made is not None:
-                self._seats.append(made)
+                self._slots.append(made)
 
     def _leave(self) -> None:
-        """Take note of who is late."""
-        for call, (seat, chunk) in self._under_way.items():
-            seat.late.append(call)
+        """Record the late clients."""
+        for call, (slot, chunk) in self._under_way.items():
+            slot.late.append(call)
             self.pool._late.update((job.client.name, call) for job in chunk)
         self._under_way = {}
 
 
 class _ChunkState:
-    """Where an error happened."""
+    """The client at which an error happened."""
 
     def __init__(self, name: str) -> None:
         self.id = name
 
 
 def shared(payloads: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return what all payloads have in common: the same objects under the same names, in nested dicts too."""
+    """Return the common part of all payloads: the same objects under the same names, also in nested dicts."""
     found: dict[str, Any] = {}
     for name, value in payloads[0].items():
         others = [payload.get(name, _MISSING) for payload in payloads]
@@ -253,7 +253,7 @@ def shared(payloads: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def rest(payload: dict[str, Any], common: dict[str, Any]) -> dict[str, Any]:
-    """Return what a payload has beside what is common."""
+    """Return the part of a payload that is not common."""
     own: dict[str, Any] = {}
     for name, value in payload.items():
         known = common.get(name, _MISSING)

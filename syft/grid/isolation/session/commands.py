@@ -256,7 +256,7 @@ def released(worker: SessionWorker, session: Session, request_id: object) -> Pay
 RELEASED = "syft.released"
 COMMANDS: dict[str, Callable[..., Any]] = {
     QUERY: dp_query,
-    client_session.STATION: federated_call,
+    client_session.CLIENT_CALL: federated_call,
     FIT: fit,
     EVALUATE: evaluate,
     ADD_DATASET: add_dataset,

@@ -14,7 +14,7 @@ from syft.dp.queries.estimators import QUESTIONS
 from syft.dp.queries.handler import PARTS as DATASET_PARTS
 from syft.dp.queries.table_view import TableFormat
 from syft.exceptions import NotPermittedError, PrivacyError, TrainingError
-from syft.federated.client.secure_aggregation.client_policy import _guard
+from syft.federated.client.secure_aggregation.client_policy import _policy
 from syft.federated.client.session import call_of
 from syft.federated.client.stored_dataset import DATASET
 from syft.grid.isolation.processes.channel import Frame
@@ -134,7 +134,7 @@ def _run_process(supervisor: Supervisor, principal: Principal, run: str, items: 
 
 def guard_settings(worker: BaseWorker) -> Guard | None:
     """Return the owner's settings of secure aggregation as plain values; None if it is not required."""
-    guard = _guard(worker)
+    guard = _policy(worker)
     if not guard.required:
         return None
     secret = None if guard.identity is None else guard.identity.secret.hex()

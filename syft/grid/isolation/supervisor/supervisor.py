@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from syft.core.byte_budget import ByteBudget
 from syft.core.id_provider import ObjectId
 from syft.exceptions import QuotaExceededError, SessionEndedError, SyftError
-from syft.federated.client.secure_aggregation.client_policy import _guard
+from syft.federated.client.secure_aggregation.client_policy import _policy
 from syft.grid.isolation.confinement.limits import Limits
 from syft.grid.isolation.processes.channel import Bytes, Channel, Frame, FrameKind
 from syft.grid.isolation.processes.template import IsolationError, Template
@@ -93,7 +93,7 @@ class Supervisor:
         """Return the settings of a child process."""
         return {
             **self._settings,
-            "requires_secure": _guard(self.node.worker).required,
+            "requires_secure": _policy(self.node.worker).required,
             "step_seconds": self.node.policy.step_seconds,
         }
 
