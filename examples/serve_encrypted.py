@@ -41,12 +41,14 @@ def train() -> nn.Module:
 
 
 def ask(invitation: str) -> None:
-    """Be the client: ask once more than the invitation is good for, and print what comes back."""
+    """Act as the client: send one request more than the invitation allows, and print the answers."""
     data, target = digits()
     with sy.mpc.connect(invitation) as client:
         for number in range(1500, 1500 + REQUESTS):
-            digit = int(client.query_model(data[number : number + 1]).item())
-            print(f"asked for a {int(target[number])}, told a {digit}; {client.requests_left} requests left")
+            found = client.query_model(data[number : number + 1])
+            assert isinstance(found, torch.Tensor)  # the model has one output
+            digit = int(found)
+            print(f"sent a {int(target[number])}, got a {digit}; {client.requests_left} requests left")
         try:
             client.query_model(data[:1])
         except sy.exceptions.SyftError as error:

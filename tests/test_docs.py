@@ -223,7 +223,7 @@ def test_the_example_of_shares_runs(fresh_names):
 
 def test_the_example_of_serving_runs(fresh_names):
     *answers, refusal = load(ROOT / "examples" / "serve_encrypted.py").main()
-    assert [line.partition(";")[0] for line in answers] == [f"asked for a {d}, told a {d}" for d in (1, 7, 4, 6)]
+    assert [line.partition(";")[0] for line in answers] == [f"sent a {d}, got a {d}" for d in (1, 7, 4, 6)]
     assert refusal.startswith("refused: All requests")
 
 

@@ -37,7 +37,7 @@ _STEP_SECONDS = 0.002
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Schedule:
+class StepSchedule:
     """The sampling schedule; it does not depend on the values of the samples.
 
     Attributes:
@@ -53,7 +53,7 @@ class Schedule:
     expected: float
 
 
-def schedule(size: int, config: TrainConfig, rate: float | None = None) -> Schedule:
+def schedule(size: int, config: TrainConfig, rate: float | None = None) -> StepSchedule:
     """Return the sampling schedule.
 
     Args:
@@ -66,7 +66,7 @@ def schedule(size: int, config: TrainConfig, rate: float | None = None) -> Sched
     steps = config.epochs * max(1, math.ceil(1.0 / rate - 1e-6))
     if config.max_nr_batches > 0:
         steps = min(steps, config.max_nr_batches)
-    return Schedule(size, rate, steps, rate * size)
+    return StepSchedule(size, rate, steps, rate * size)
 
 
 def rounded_down(size: int) -> int:
@@ -240,7 +240,7 @@ class PrivateTraining:
             parameter.grad = piece.view_as(parameter).to(parameter)
 
 
-def noise_of(settings: SampleSettings, drawn: Schedule, times: int) -> float:
+def noise_of(settings: SampleSettings, drawn: StepSchedule, times: int) -> float:
     """Return the noise: the given one, or the minimum for the target."""
     if settings.noise_multiplier is not None:
         return settings.noise_multiplier

@@ -162,7 +162,7 @@ class Programs:
         realized = _Realized(assembled.run({value: value.shares or {} for value in assembled.inputs}, model))
         for link, child in recording.writes:
             link.__dict__["child"] = realized.link(child)  # the writes include its views
-            link._forget()
+            link._clear_cache()
         for link, name, (fact, about) in _lasting(recording):
             link.facts = {**(link.facts or {}), name: (realized.tree(fact), about)}
         if signature_key is not None:

@@ -29,6 +29,7 @@ from syft.exceptions import ByteBudgetError, ProtocolError, SerdeError
 from syft.mpc.dealer.broadcast import Broadcasts
 from syft.mpc.dealer.deal_size import bytes_of_deal
 from syft.mpc.dealer.deals import WITH_COMMON, Compute, DealerContext, row_of
+from syft.mpc.dealer.learned_program import DEPTH, LearnedProgram, is_instance
 from syft.mpc.dealer.wire_protocol import (
     ASK,
     BEGIN,
@@ -61,8 +62,6 @@ logger = logging.getLogger("syft.mpc")
 AHEAD_BYTES = 256 * 2**20
 # Limits the bytes that are sent ahead for one run; further deals are requested when they are needed.
 PACK_BYTES = 64 * 2**20
-# Limits the runs of one kind that are dealt ahead, and their bytes.
-DEPTH = 8
 DEPTH_BYTES = 2**20
 MAX_DEALS = 100_000
 # Limits the frames of a party: their size, and their number in the queue.
@@ -70,7 +69,6 @@ MAX_FRAME_BYTES = 32 * 2**20
 MAX_WAITING = 4096
 # Seconds that a deal waits for room in the budget of its client.
 _BUDGET_TIMEOUT = 10.0
-Sequence = list[tuple[str, tuple[Any, ...]]]
 Key = tuple[Any, str, tuple[Any, ...], tuple[str, ...]]
 
 
@@ -173,30 +171,6 @@ def _read_group(contents: bytearray, peer: PeerIdentity) -> tuple[str, tuple[Any
     return name, parties, keys
 
 
-@dataclasses.dataclass(slots=True)
-class _LearnedProgram:
-    """The deals of a key.
-
-    Attributes:
-        sequence: the deals of one run.
-        latest: the last instance that the party started.
-        depth: the number of instances that are dealt ahead.
-        sent: the instances that were sent to the party.
-        fits: the number of deals that fit into a pack; None until it is known.
-    """
-
-    sequence: Sequence
-    latest: int
-    depth: int = 1
-    sent: set[int] = dataclasses.field(default_factory=set)
-    fits: int | None = None
-
-
-def _is_instance(value: object) -> bool:
-    """Return whether a value is a valid number of a run, with numbers left for later runs."""
-    return type(value) is int and 0 < value < 2**32 - DEPTH - 1
-
-
 class DealQueue:
     """Serves one party of a group: its requests first, deals of later runs in idle time.
 
@@ -223,7 +197,7 @@ class DealQueue:
         self._budget = budget
         self._is_over = False
         self._frames: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._known: dict[bytes, _LearnedProgram] = {}
+        self._known: dict[bytes, LearnedProgram] = {}
         # The instances to send in idle time.
         self._ahead: collections.deque[tuple[bytes, int]] = collections.deque()
         # Bytes of instances that were sent and not started, the oldest first.
@@ -300,7 +274,7 @@ class DealQueue:
     def _begin(self, number: int, key: bytes, instance: int) -> None:
         """Send the deals of a run that starts, unless they were sent; then prepare later runs."""
         known = self._known.get(key)
-        if known is None or not _is_instance(instance):
+        if known is None or not is_instance(instance):
             raise ProtocolError("The key or the instance of this run is unknown.")
         for begun in [pack for pack in self._waiting if pack[0] == key and pack[1] <= instance]:
             del self._waiting[begun]
@@ -309,17 +283,17 @@ class DealQueue:
         known.sent = {other for other in known.sent if other > instance}
         self._look_ahead(key, instance, known)
 
-    def _look_ahead(self, key: bytes, instance: int, known: _LearnedProgram) -> None:
+    def _look_ahead(self, key: bytes, instance: int, known: LearnedProgram) -> None:
         """Schedule the deals of later runs: several runs, if their deals are small."""
         known.latest = instance
         self._ahead.extend((key, instance + number) for number in range(1, known.depth + 1))
 
     def _learn(self, number: int, key: bytes, instance: int, sequence: tuple[tuple[str, tuple[Any, ...]], ...]) -> None:
-        if type(key) is not bytes or not _is_instance(instance):
+        if type(key) is not bytes or not is_instance(instance):
             raise ProtocolError("The key or the instance of this run is unknown.")
         if type(sequence) is not tuple or len(sequence) > MAX_DEALS:
             raise ProtocolError(f"The deals of a run are a tuple of at most {MAX_DEALS} deals.")
-        learned = _LearnedProgram([(kind, plain(spec)) for kind, spec in sequence], instance)
+        learned = LearnedProgram([(kind, plain(spec)) for kind, spec in sequence], instance)
         earlier = self._known.pop(key, None)
         if earlier is not None:
             learned.depth = earlier.depth
@@ -356,7 +330,7 @@ class DealQueue:
     def _withdraw(self, key: bytes, instance: int) -> None:
         self._connection.write(DROP, 0, PACK_HEAD.pack(key, instance, 0, 0))
 
-    def _send(self, key: bytes, instance: int, known: _LearnedProgram) -> int:
+    def _send(self, key: bytes, instance: int, known: LearnedProgram) -> int:
         """Send the deals of a run that fit into a pack; returns their bytes."""
         rows: list[bytes] = []
         buffers: list[Any] = []

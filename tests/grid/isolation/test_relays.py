@@ -12,7 +12,7 @@ import pytest
 from syft.exceptions import QuotaExceededError
 from syft.grid.certificates import client_context, issue, make_authority, server_context
 from syft.grid.isolation.supervisor import peering
-from syft.grid.isolation.supervisor.call_table import CALLS, Principal
+from syft.grid.isolation.supervisor.call_table import CALLS, CallingUser
 from syft.grid.isolation.supervisor.connection_limits import ConnectionLimits
 from syft.grid.server.peering import _SWITCH
 from syft.workers.transport.websocket import Endpoint
@@ -49,7 +49,7 @@ def process_of(supervisor, limit):
 
 
 def dial(supervisor, process, where):
-    reply = peering.dial(supervisor, Principal("alice", "user", process), None, where.url, 10.0, b"t" * 32)
+    reply = peering.dial(supervisor, CallingUser("alice", "user", process), None, where.url, 10.0, b"t" * 32)
     return socket.socket(fileno=reply.fds[0])
 
 

@@ -16,7 +16,7 @@ import torch
 from syft.exceptions import GetNotPermittedError, SyftError
 from syft.grid.isolation.proxies.effects import MoveToVault, ProxyCall, ProxyResult
 from syft.grid.isolation.proxies.objects import (
-    GraphNode,
+    AutogradNode,
     Proxy,
     connected,
     gradient_spec,
@@ -60,12 +60,12 @@ class ProxyPass:
         self._check()
         self.leaves, self.nodes = walk(self.roots)
 
-    def _node(self) -> GraphNode | None:
+    def _node(self) -> AutogradNode | None:
         """Return the node of a new gradient; None if it has no graph."""
         if not self.makes_graph:
             return None
         sources = [one.source for one in (*self.roots, *self.seeds) if isinstance(one, Proxy)]
-        return GraphNode(tuple([source for source in sources if source is not None]))
+        return AutogradNode(tuple([source for source in sources if source is not None]))
 
     def _check(self) -> None:
         """Raise the errors that torch raises for these shapes and flags."""

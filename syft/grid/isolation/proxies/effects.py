@@ -16,7 +16,7 @@ from syft.core.references import Ref, SameAs, TensorMeta
 from syft.core.trees import iter_tensors, rebuild_tuple
 from syft.exceptions import SyftError
 from syft.grid.isolation.proxies.objects import (
-    GraphNode,
+    AutogradNode,
     ObjectProxy,
     Origin,
     Proxy,
@@ -275,7 +275,7 @@ class ProxyCall:
                     "a view of a leaf Variable that requires grad is being used in an in-place operation."
                 )
 
-    def _sources(self, positions: tuple[int, ...]) -> tuple[GraphNode | Proxy, ...]:
+    def _sources(self, positions: tuple[int, ...]) -> tuple[AutogradNode | Proxy, ...]:
         found = [self.proxy_at(position).source for position in positions]
         return tuple([source for source in found if source is not None])
 
@@ -296,19 +296,19 @@ class ProxyCall:
             proxy.node = None
         proxy.spec = spec
 
-    def _connect(self, proxy: Proxy, sources: tuple[GraphNode | Proxy, ...]) -> None:
+    def _connect(self, proxy: Proxy, sources: tuple[AutogradNode | Proxy, ...]) -> None:
         """Give a new graph node to a proxy that was written to, and to all views of its memory."""
         others = proxy.views()
         before = proxy.node
         own = proxy.source
         if own is not None and own not in sources and proxy.root is not None:
             sources = (*sources, own)  # a view keeps what was not overwritten
-        proxy.node = GraphNode(sources)
+        proxy.node = AutogradNode(sources)
         if before is not None and before.owner is not None:
             before.owner, proxy.node.owner = None, before.owner
         for other in others:
             old = other.source
-            other.node = GraphNode((proxy.node,) if old is None else (proxy.node, old))
+            other.node = AutogradNode((proxy.node,) if old is None else (proxy.node, old))
             other.spec = connected(other.spec)
 
     # --- the result ---------------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ class ProxyCall:
 
     def _make(self, made: Made) -> Proxy:
         spec = made.spec
-        node = GraphNode(self._sources(made.parents)) if spec.requires_grad and not spec.is_leaf else None
+        node = AutogradNode(self._sources(made.parents)) if spec.requires_grad and not spec.is_leaf else None
         proxy = Proxy(spec, node)
         for position in made.shares:
             given = self.given[position]
@@ -373,7 +373,7 @@ class ProxyCall:
                 return index
         return None
 
-    def give_gradient(self, proxy: Proxy, node: GraphNode | None = None) -> None:
+    def give_gradient(self, proxy: Proxy, node: AutogradNode | None = None) -> None:
         """Record that a backward pass adds to the gradient of a tensor.
 
         Args:

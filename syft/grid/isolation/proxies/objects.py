@@ -1,7 +1,7 @@
 """Proxies of the objects in a user's vault, held by the session process. A proxy has a spec and no values.
 
-The proxies of tensors form a graph like autograd's: a result holds a `GraphNode`, whose parents are the nodes, or the
-leaf proxies, that it was computed from. A backward pass on proxies walks this graph.
+The proxies of tensors form a graph like autograd's: a result holds an `AutogradNode`, whose parents are the nodes, or
+the leaf proxies, that it was computed from. A backward pass on proxies walks this graph.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from syft.workers.access.tensor_spec import TensorSpec
 from syft.workers.execution.results import kind_of
 
 
-class GraphNode:
+class AutogradNode:
     """The autograd node of a proxy.
 
     Args:
@@ -34,7 +34,7 @@ class GraphNode:
 
     __slots__ = ("owner", "parents")
 
-    def __init__(self, parents: tuple[GraphNode | Proxy, ...]) -> None:
+    def __init__(self, parents: tuple[AutogradNode | Proxy, ...]) -> None:
         self.parents = parents
         # The proxy whose gradient is retained (`retain_grad`), if any.
         self.owner: weakref.ref[Proxy] | None = None
@@ -92,7 +92,7 @@ class Proxy(AbstractObject):
     why = ""
     _views: weakref.WeakSet[Proxy] | None = None
 
-    def __init__(self, spec: TensorSpec, node: GraphNode | None = None) -> None:
+    def __init__(self, spec: TensorSpec, node: AutogradNode | None = None) -> None:
         self.spec = spec
         self.node = node
 
@@ -127,7 +127,7 @@ class Proxy(AbstractObject):
         return walk([self])[0]
 
     @property
-    def source(self) -> GraphNode | Proxy | None:
+    def source(self) -> AutogradNode | Proxy | None:
         """The receiver of gradients: its node, itself if it is a leaf that requires grad, or None."""
         if self.node is not None:
             return self.node
@@ -257,7 +257,7 @@ def tensor_proxy(tensor: torch.Tensor) -> Proxy:
         made = Proxy(TensorSpec(tuple(tensor.shape), tensor.dtype, tensor.requires_grad))
         made.is_plain = False
         return made
-    made = Proxy(spec, None if spec.is_leaf else GraphNode(()))
+    made = Proxy(spec, None if spec.is_leaf else AutogradNode(()))
     made.is_parameter = isinstance(tensor, torch.nn.Parameter)
     if spec.is_leaf or tensor.retains_grad:
         grad = tensor.grad
@@ -288,14 +288,14 @@ def describe(proxy: Proxy | ObjectProxy) -> TensorMeta | ObjectMeta:
     return ObjectMeta(proxy.pointer_kind)
 
 
-def walk(roots: Iterable[Proxy]) -> tuple[set[Proxy], set[GraphNode]]:
+def walk(roots: Iterable[Proxy]) -> tuple[set[Proxy], set[AutogradNode]]:
     """Return the leaf proxies and the nodes that a backward pass from some proxies reaches."""
     leaves: set[Proxy] = set()
-    nodes: set[GraphNode] = set()
+    nodes: set[AutogradNode] = set()
     pending = [root.source for root in roots]
     while pending:
         source = pending.pop()
-        if isinstance(source, GraphNode):
+        if isinstance(source, AutogradNode):
             if source not in nodes:
                 nodes.add(source)
                 pending += source.parents

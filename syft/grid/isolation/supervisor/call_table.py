@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Principal:
+class CallingUser:
     """The user on whose behalf a child process makes a call. It follows from the channel, never from a message.
 
     Attributes:
@@ -73,7 +73,7 @@ class Reply:
         self.fds = fds or []
 
 
-def call(supervisor: Supervisor, principal: Principal, frame: Frame) -> Any:
+def call(supervisor: Supervisor, principal: CallingUser, frame: Frame) -> Any:
     """Serve a call of a child process, and return its answer: a plain value, or a `Reply`.
 
     Raises:

@@ -16,7 +16,7 @@ from syft.grid.isolation.programs.handle import fresh_program
 from syft.grid.isolation.records.items import read_item
 from syft.grid.isolation.supervisor.access import controls, right_of
 from syft.grid.isolation.supervisor.arguments import count, flag, optional, row, text
-from syft.grid.isolation.supervisor.call_table import Principal, Reply, serves
+from syft.grid.isolation.supervisor.call_table import CallingUser, Reply, serves
 from syft.grid.isolation.supervisor.object_calls import payer_of, value_fd
 from syft.grid.isolation.supervisor.session_handle import SessionHandle
 from syft.grid.isolation.supervisor.supervisor import Supervisor
@@ -48,7 +48,7 @@ def _facts(supervisor: Supervisor, name: str) -> dict[str, Any]:
     return {"name": name, "owner": owner, **{flag: tag in tags for flag, tag in FLAGS.items()}}
 
 
-def _find(supervisor: Supervisor, principal: Principal, name: str) -> tuple[Item, dict[str, Any]]:
+def _find(supervisor: Supervisor, principal: CallingUser, name: str) -> tuple[Item, dict[str, Any]]:
     """Return a model and its flags. Raises if it does not exist for the user."""
     item = _item(supervisor, check_name(name))
     if item is not None and right_of(supervisor.node, principal, item.id) is not None:
@@ -56,12 +56,14 @@ def _find(supervisor: Supervisor, principal: Principal, name: str) -> tuple[Item
     raise ModelNotFoundError(f"Worker {supervisor.node.worker.id!r} hosts no model {name!r} for {principal.user!r}.")
 
 
-def _log(supervisor: Supervisor, principal: Principal, action: str, name: str, allowed: bool = True) -> None:
+def _log(supervisor: Supervisor, principal: CallingUser, action: str, name: str, allowed: bool = True) -> None:
     supervisor.node.audit.write(principal.user, action, obj_id=id_of_model(name), allowed=allowed)
 
 
 @serves("host_model", text, row)
-def host_model(supervisor: Supervisor, principal: Principal, frame: Frame, name: str, row: tuple[object, ...]) -> None:
+def host_model(
+    supervisor: Supervisor, principal: CallingUser, frame: Frame, name: str, row: tuple[object, ...]
+) -> None:
     """Store a model under a name. Only a user who controls an earlier model of that name may replace it."""
     item = read_item(row)
     if item.id != id_of_model(check_name(name)) or item.kind != "model":
@@ -80,7 +82,7 @@ def host_model(supervisor: Supervisor, principal: Principal, frame: Frame, name:
     _log(supervisor, principal, "host model", name)
 
 
-def _check_room(supervisor: Supervisor, principal: Principal) -> None:
+def _check_room(supervisor: Supervisor, principal: CallingUser) -> None:
     items = [_item(supervisor, name) for name in _names(supervisor)]
     own = sum(item is not None and item.facts.owner == principal.user for item in items)
     if len(items) >= MAX_MODELS or own >= MAX_USER_MODELS:
@@ -90,7 +92,7 @@ def _check_room(supervisor: Supervisor, principal: Principal) -> None:
 
 
 @serves("models")
-def list_models(supervisor: Supervisor, principal: Principal, frame: Frame) -> list[dict[str, Any]]:
+def list_models(supervisor: Supervisor, principal: CallingUser, frame: Frame) -> list[dict[str, Any]]:
     """List the models that a user may use."""
     names = _names(supervisor)
     return [
@@ -101,7 +103,7 @@ def list_models(supervisor: Supervisor, principal: Principal, frame: Frame) -> l
 
 
 @serves("model", text)
-def describe_model(supervisor: Supervisor, principal: Principal, frame: Frame, name: str) -> Reply:
+def describe_model(supervisor: Supervisor, principal: CallingUser, frame: Frame, name: str) -> Reply:
     """Return the flags of a model, and its details as the body."""
     item, facts = _find(supervisor, principal, name)
     with fresh_program(supervisor, principal.user, [(item.id, value_fd(supervisor, item))]) as program:
@@ -109,7 +111,7 @@ def describe_model(supervisor: Supervisor, principal: Principal, frame: Frame, n
 
 
 @serves("download_model", text)
-def download_model(supervisor: Supervisor, principal: Principal, frame: Frame, name: str) -> Reply:
+def download_model(supervisor: Supervisor, principal: CallingUser, frame: Frame, name: str) -> Reply:
     """Return a model that may be downloaded."""
     item, facts = _find(supervisor, principal, name)
     if not (facts["allow_download"] or controls(principal, item)) or facts["mpc"]:
@@ -122,7 +124,7 @@ def download_model(supervisor: Supervisor, principal: Principal, frame: Frame, n
 
 
 @serves("delete_model", text)
-def delete_model(supervisor: Supervisor, principal: Principal, frame: Frame, name: str) -> None:
+def delete_model(supervisor: Supervisor, principal: CallingUser, frame: Frame, name: str) -> None:
     """Delete a model."""
     item, _ = _find(supervisor, principal, name)
     allowed = controls(principal, item)
@@ -138,7 +140,7 @@ def delete_model(supervisor: Supervisor, principal: Principal, frame: Frame, nam
             process.end()
 
 
-def require_inference(supervisor: Supervisor, principal: Principal, name: str) -> tuple[Item, dict[str, Any], bool]:
+def require_inference(supervisor: Supervisor, principal: CallingUser, name: str) -> tuple[Item, dict[str, Any], bool]:
     """Return a model that a user may run, its flags, and whether the user may download it."""
     item, facts = _find(supervisor, principal, name)
     is_controlled = controls(principal, item)
@@ -160,7 +162,7 @@ def prepare_party(supervisor: Supervisor, process: SessionHandle) -> None:
     name = process.purpose.removeprefix(PREFIX)
     if name == process.purpose:
         raise ModelError(f"The purpose {process.purpose[:80]!r} of a connection is not a model or a dealer.")
-    item, facts, _ = require_inference(supervisor, Principal(process.user, process.role, process), name)
+    item, facts, _ = require_inference(supervisor, CallingUser(process.user, process.role, process), name)
     if not facts["mpc"]:
         raise ModelError(f"The model {name!r} is not encrypted. Use mpc=False.")
     _send_model(supervisor, process, item)
@@ -177,7 +179,7 @@ def _send_model(supervisor: Supervisor, process: SessionHandle, item: Item) -> N
 
 @serves("spend_request", text, text, optional(count))
 def spend_request(
-    supervisor: Supervisor, principal: Principal, frame: Frame, name: str, version: str, limit: int | None
+    supervisor: Supervisor, principal: CallingUser, frame: Frame, name: str, version: str, limit: int | None
 ) -> None:
     """Count a request to an encrypted model. Raises if the user has no requests left for the day."""
     if principal.process.purpose != id_of_model(name):
@@ -186,7 +188,9 @@ def spend_request(
 
 
 @serves("prove", flag, row)
-def prove(supervisor: Supervisor, principal: Principal, frame: Frame, by_dialer: bool, parts: tuple[Any, ...]) -> bytes:
+def prove(
+    supervisor: Supervisor, principal: CallingUser, frame: Frame, by_dialer: bool, parts: tuple[Any, ...]
+) -> bytes:
     """Sign the transcript of a proof between nodes, for a party process: it runs no calls of the user."""
     if not principal.process.purpose:
         raise NotPermittedError("Only the processes of hosted models and dealers prove the identity of the node.")
@@ -200,7 +204,7 @@ def prove(supervisor: Supervisor, principal: Principal, frame: Frame, by_dialer:
 
 
 @serves("infer", text)
-def ask_model(supervisor: Supervisor, principal: Principal, frame: Frame, name: str) -> Reply:
+def ask_model(supervisor: Supervisor, principal: CallingUser, frame: Frame, name: str) -> Reply:
     """Run a model on values of the user."""
     item, facts, may_download = require_inference(supervisor, principal, name)
     if facts["mpc"]:

@@ -23,7 +23,7 @@ from syft.grid.isolation.records.records import CallRecord, LoadRecord
 from syft.grid.isolation.records.slicer import made_by
 from syft.grid.isolation.supervisor.access import COMPUTE, READ, may_change, right_of
 from syft.grid.isolation.supervisor.arguments import object_id, optional, row, text
-from syft.grid.isolation.supervisor.call_table import Principal, Reply, serves
+from syft.grid.isolation.supervisor.call_table import CallingUser, Reply, serves
 from syft.grid.isolation.supervisor.supervisor import Supervisor
 from syft.grid.isolation.supervisor.vault_handle import VaultHandle
 from syft.grid.storage.interface import Item
@@ -39,14 +39,16 @@ _MAX_NOTED = 100_000
 
 
 @serves("items")
-def own_items(supervisor: Supervisor, principal: Principal, frame: Frame) -> list[tuple[Any, ...]]:
+def own_items(supervisor: Supervisor, principal: CallingUser, frame: Frame) -> list[tuple[Any, ...]]:
     """Return the descriptions of the user's own stored objects."""
     keeper = supervisor.node.keeper
     return [write_item(item) for item in keeper.items() if may_change(supervisor.node, principal, item.id)]
 
 
 @serves("open", object_id, optional(text))
-def open_object(supervisor: Supervisor, principal: Principal, frame: Frame, obj_id: ObjectId, stamp: str | None) -> Any:
+def open_object(
+    supervisor: Supervisor, principal: CallingUser, frame: Frame, obj_id: ObjectId, stamp: str | None
+) -> Any:
     """Return the user's right to a published object, its description, and its value if the user may read it."""
     right = right_of(supervisor.node, principal, obj_id)
     if right is None:
@@ -61,7 +63,7 @@ def open_object(supervisor: Supervisor, principal: Principal, frame: Frame, obj_
 
 @serves("read", object_id, optional(text))
 def read_object(
-    supervisor: Supervisor, principal: Principal, frame: Frame, obj_id: ObjectId, stamp: str | None
+    supervisor: Supervisor, principal: CallingUser, frame: Frame, obj_id: ObjectId, stamp: str | None
 ) -> Reply:
     """Return the value of a stored object that the user may read."""
     if right_of(supervisor.node, principal, obj_id) != READ:
@@ -71,7 +73,7 @@ def read_object(
     return Reply(None, fds=[value_fd(supervisor, item)])
 
 
-def _note_read(supervisor: Supervisor, principal: Principal, item: Item) -> None:
+def _note_read(supervisor: Supervisor, principal: CallingUser, item: Item) -> None:
     """Log that a user reads another user's object, once for each process and version."""
     noted = principal.process.noted_reads
     if item.facts.owner == principal.user or noted.get(item.id) == item.stamp:
@@ -83,7 +85,9 @@ def _note_read(supervisor: Supervisor, principal: Principal, item: Item) -> None
 
 
 @serves("put", row)
-def put_object(supervisor: Supervisor, principal: Principal, frame: Frame, row: tuple[object, ...]) -> tuple[Any, ...]:
+def put_object(
+    supervisor: Supervisor, principal: CallingUser, frame: Frame, row: tuple[object, ...]
+) -> tuple[Any, ...]:
     """Store an object of the user; it is on disk before the answer is sent."""
     item, node = read_item(row), supervisor.node
     if item.kind == HIDDEN_KIND:
@@ -102,7 +106,7 @@ def put_object(supervisor: Supervisor, principal: Principal, frame: Frame, row: 
 
 @serves("amend", row)
 def amend_object(
-    supervisor: Supervisor, principal: Principal, frame: Frame, row: tuple[object, ...]
+    supervisor: Supervisor, principal: CallingUser, frame: Frame, row: tuple[object, ...]
 ) -> tuple[Any, ...]:
     """Update the labels of a stored object of the user."""
     item, node = read_item(row), supervisor.node
@@ -113,7 +117,7 @@ def amend_object(
 
 @serves("remove", object_id, optional(text))
 def remove_object(
-    supervisor: Supervisor, principal: Principal, frame: Frame, obj_id: ObjectId, stamp: str | None
+    supervisor: Supervisor, principal: CallingUser, frame: Frame, obj_id: ObjectId, stamp: str | None
 ) -> bool:
     """Remove a stored object of the user, or only the version with a stamp."""
     node = supervisor.node
@@ -125,7 +129,7 @@ def remove_object(
 
 
 @serves("search", object_id)
-def search(supervisor: Supervisor, principal: Principal, frame: Frame, *words: ObjectId) -> list[tuple[Any, ...]]:
+def search(supervisor: Supervisor, principal: CallingUser, frame: Frame, *words: ObjectId) -> list[tuple[Any, ...]]:
     """Describe the published objects that match every word."""
     node, found = supervisor.node, []
     for obj_id, outline in node.worker.object_store.outlines().items():
@@ -138,13 +142,13 @@ def search(supervisor: Supervisor, principal: Principal, frame: Frame, *words: O
 
 
 @serves("datasets")
-def list_datasets(supervisor: Supervisor, principal: Principal, frame: Frame) -> list[str]:
+def list_datasets(supervisor: Supervisor, principal: CallingUser, frame: Frame) -> list[str]:
     """Return the keys of the node's data sets."""
     ids = supervisor.node.worker.object_store.outlines()
     return sorted(i.removeprefix(DATASET) for i in ids if type(i) is str and i.startswith(DATASET))
 
 
-def payer_of(principal: Principal) -> object:
+def payer_of(principal: CallingUser) -> object:
     """Return the user whose quota an object counts in; None: only the quota of the node applies."""
     return None if principal.role == "owner" else principal.user
 
@@ -156,7 +160,7 @@ def _stored(supervisor: Supervisor, obj_id: ObjectId) -> Item:
     return item
 
 
-def accessible(supervisor: Supervisor, principal: Principal, obj_id: ObjectId) -> Item:
+def accessible(supervisor: Supervisor, principal: CallingUser, obj_id: ObjectId) -> Item:
     """Return a published object that a user may at least compute with."""
     item = supervisor.node.keeper.item(obj_id)
     if item is None or right_of(supervisor.node, principal, obj_id) is None:
@@ -185,7 +189,7 @@ def value_fd(supervisor: Supervisor, item: Item) -> int:
 
 
 @serves("vault")
-def run_in_vault(supervisor: Supervisor, principal: Principal, frame: Frame) -> None:
+def run_in_vault(supervisor: Supervisor, principal: CallingUser, frame: Frame) -> None:
     """Send a record to the user's vault, after the data sets that it names."""
     record = read_record(memoryview(frame.body))
     if isinstance(record, LoadRecord):
@@ -202,7 +206,7 @@ def run_in_vault(supervisor: Supervisor, principal: Principal, frame: Frame) -> 
     vault.run(record, frame.body)
 
 
-def vault_of(supervisor: Supervisor, principal: Principal) -> VaultHandle:
+def vault_of(supervisor: Supervisor, principal: CallingUser) -> VaultHandle:
     """Return the user's vault, started on first use. A vault that ended is not replaced: see `VaultHandle.is_over`."""
     process = principal.process
     if process.vault is None:
@@ -211,7 +215,7 @@ def vault_of(supervisor: Supervisor, principal: Principal) -> VaultHandle:
     return process.vault
 
 
-def load_data(supervisor: Supervisor, principal: Principal, vault: VaultHandle, obj_id: ObjectId) -> None:
+def load_data(supervisor: Supervisor, principal: CallingUser, vault: VaultHandle, obj_id: ObjectId) -> None:
     """Load a published object into a vault, unless it is loaded or the user has no right to it."""
     item = supervisor.node.keeper.item(obj_id)
     if item is None or vault.has_loaded(obj_id, item.stamp) or right_of(supervisor.node, principal, obj_id) is None:

@@ -21,7 +21,7 @@ from syft.core.id_provider import ObjectId
 from syft.exceptions import AuthenticationError, NodeLostError, QuotaExceededError, SerdeError
 from syft.grid.isolation.processes.channel import Frame
 from syft.grid.isolation.supervisor.arguments import fingerprint, number, object_id, optional, secret, text
-from syft.grid.isolation.supervisor.call_table import Principal, Reply, serves
+from syft.grid.isolation.supervisor.call_table import CallingUser, Reply, serves
 from syft.grid.isolation.supervisor.session_handle import SessionHandle
 from syft.grid.isolation.supervisor.supervisor import Supervisor
 from syft.grid.server.peering import Headers, accept_socket, refuse, token_in
@@ -74,7 +74,7 @@ class SupervisedPeering:
 
 
 @serves("expect", fingerprint)
-def expect_peers(supervisor: Supervisor, principal: Principal, frame: Frame, *keys: bytes) -> None:
+def expect_peers(supervisor: Supervisor, principal: CallingUser, frame: Frame, *keys: bytes) -> None:
     """Accept other nodes that present one of these tokens, given by their fingerprints."""
     if len(keys) > MAX_PEERS:
         raise SerdeError(f"A call expects at most {MAX_PEERS} other nodes, got {len(keys)}.")
@@ -88,7 +88,7 @@ def expect_peers(supervisor: Supervisor, principal: Principal, frame: Frame, *ke
 
 
 @serves("check_peer", text)
-def check_peer(supervisor: Supervisor, principal: Principal, frame: Frame, url: str) -> None:
+def check_peer(supervisor: Supervisor, principal: CallingUser, frame: Frame, url: str) -> None:
     """Raise if the outbound policy of the node forbids an address."""
     supervisor.rules.place(url[:400])
 
@@ -96,7 +96,7 @@ def check_peer(supervisor: Supervisor, principal: Principal, frame: Frame, url: 
 @serves("dial", text, optional(number), secret, optional(object_id))
 def dial(
     supervisor: Supervisor,
-    principal: Principal,
+    principal: CallingUser,
     frame: Frame,
     url: str,
     timeout: float | None,

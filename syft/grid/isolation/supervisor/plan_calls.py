@@ -19,7 +19,7 @@ from syft.grid.isolation.programs.handle import fresh_program
 from syft.grid.isolation.records.records import Blob, Record
 from syft.grid.isolation.records.slices import write_slice
 from syft.grid.isolation.supervisor.arguments import object_id, several, text
-from syft.grid.isolation.supervisor.call_table import Principal, Reply, serves
+from syft.grid.isolation.supervisor.call_table import CallingUser, Reply, serves
 from syft.grid.isolation.supervisor.object_calls import accessible, value_fd
 from syft.grid.isolation.supervisor.supervisor import Supervisor
 from syft.grid.storage.interface import Item
@@ -36,7 +36,7 @@ MAX_PLANS = 16
 
 
 @serves("programs")
-def list_hashes(supervisor: Supervisor, principal: Principal, frame: Frame) -> list[str]:
+def list_hashes(supervisor: Supervisor, principal: CallingUser, frame: Frame) -> list[str]:
     """Return the hashes of the programs that the user may run now."""
     now = time.time()
     return sorted({rule.hash for rule in supervisor.node.programs.list() if not rule.refusal(principal.user, (), now)})
@@ -44,7 +44,7 @@ def list_hashes(supervisor: Supervisor, principal: Principal, frame: Frame) -> l
 
 @serves("run_program", text, several(object_id))
 def run_program(
-    supervisor: Supervisor, principal: Principal, frame: Frame, digest: str, ids: tuple[ObjectId, ...]
+    supervisor: Supervisor, principal: CallingUser, frame: Frame, digest: str, ids: tuple[ObjectId, ...]
 ) -> Reply:
     """Run the owner's copy of an allowed program, on data sets and on values of the user."""
     if not ids:

@@ -22,7 +22,7 @@ from syft.grid.isolation.programs.handle import IDLE_SECONDS, Charge, Guard, Pro
 from syft.grid.isolation.records.items import PARTS, read_meta, tuples
 from syft.grid.isolation.supervisor.access import READ, right_of
 from syft.grid.isolation.supervisor.arguments import object_id, optional, settings, several, text
-from syft.grid.isolation.supervisor.call_table import Principal, Reply, serves
+from syft.grid.isolation.supervisor.call_table import CallingUser, Reply, serves
 from syft.grid.isolation.supervisor.object_calls import accessible, value_fd
 from syft.grid.isolation.supervisor.supervisor import Supervisor
 from syft.grid.storage.interface import Item
@@ -32,7 +32,7 @@ from syft.workers.base import BaseWorker
 MAX_RUNS = 16
 
 
-def _charge(supervisor: Supervisor, principal: Principal, ids: tuple[ObjectId, ...]) -> Charge:
+def _charge(supervisor: Supervisor, principal: CallingUser, ids: tuple[ObjectId, ...]) -> Charge:
     """Return a function that charges the budgets of the data sets that the user may not read."""
 
     def charge(event: dict[str, Any], what: str) -> None:
@@ -53,7 +53,7 @@ def _charge(supervisor: Supervisor, principal: Principal, ids: tuple[ObjectId, .
 @serves("dp_query", text, object_id, optional(text), settings)
 def dp_query(
     supervisor: Supervisor,
-    principal: Principal,
+    principal: CallingUser,
     frame: Frame,
     kind: str,
     obj_id: ObjectId,
@@ -95,7 +95,7 @@ def _table_format(item: Item, part: str | None) -> TableFormat:
 
 @serves("federated_call", text, text, several(object_id))
 def federated_call(
-    supervisor: Supervisor, principal: Principal, frame: Frame, name: str, run: str, data: tuple[ObjectId, ...]
+    supervisor: Supervisor, principal: CallingUser, frame: Frame, name: str, run: str, data: tuple[ObjectId, ...]
 ) -> Reply:
     """Answer a call of a federated run, in the process of that run."""
     if not 1 <= len(data) <= 2:
@@ -110,7 +110,7 @@ def federated_call(
     return Reply(None, program.run("federated_call", job, frame.body, charge, must_pay=private))
 
 
-def _run_process(supervisor: Supervisor, principal: Principal, run: str, items: list[Item]) -> ProgramHandle:
+def _run_process(supervisor: Supervisor, principal: CallingUser, run: str, items: list[Item]) -> ProgramHandle:
     """Return the process of a user's federated run on some data; it keeps state between rounds."""
     programs = supervisor.runs
     key = (principal.user, run, *((item.id, item.stamp) for item in items))
@@ -142,7 +142,7 @@ def guard_settings(worker: BaseWorker) -> Guard | None:
 
 
 @serves("fit", object_id, text)
-def fit(supervisor: Supervisor, principal: Principal, frame: Frame, key: ObjectId, device: str) -> Reply:
+def fit(supervisor: Supervisor, principal: CallingUser, frame: Frame, key: ObjectId, device: str) -> Reply:
     """Train with differential privacy on a data set, in a fresh process."""
     obj_id = f"{DATASET}{key}"
     item = accessible(supervisor, principal, obj_id)

@@ -24,7 +24,7 @@ from syft.grid.isolation.supervisor.arguments import (
     several,
     text,
 )
-from syft.grid.isolation.supervisor.call_table import Principal, Reply, serves
+from syft.grid.isolation.supervisor.call_table import CallingUser, Reply, serves
 from syft.grid.isolation.supervisor.object_calls import SEALED as SEALED
 from syft.grid.isolation.supervisor.object_calls import load_data, payer_of, value_fd, vault_of
 from syft.grid.isolation.supervisor.plan_calls import describe_copy, describe_plans, hidden_plans, keep_slice
@@ -50,7 +50,7 @@ def _requests(supervisor: Supervisor) -> Requests:
     return supervisor.node.policy.requests
 
 
-def _require_owner(supervisor: Supervisor, principal: Principal) -> None:
+def _require_owner(supervisor: Supervisor, principal: CallingUser) -> None:
     if principal.role != "owner":
         supervisor.node.audit.write(principal.user, "owner only", allowed=False)
         raise NotPermittedError(f"Only an owner of {supervisor.node.worker.id!r} may do this.")
@@ -62,7 +62,7 @@ def _require_owner(supervisor: Supervisor, principal: Principal) -> None:
 @serves("request", either(object_id, several(object_id)), text, text, optional(several(count)), count, several(text))
 def request(
     supervisor: Supervisor,
-    principal: Principal,
+    principal: CallingUser,
     frame: Frame,
     named: ObjectId | tuple[ObjectId, ...],
     reason: str,
@@ -109,7 +109,7 @@ def request(
 
 
 def _sealed(
-    supervisor: Supervisor, principal: Principal, vault: VaultHandle, subject: Subject, limit: int
+    supervisor: Supervisor, principal: CallingUser, vault: VaultHandle, subject: Subject, limit: int
 ) -> tuple[Subject, SealedCopy, tuple[Record, ...]]:
     """Return the subject of a request with its code, the sealed copy, and the records.
 
@@ -168,14 +168,14 @@ def _copy_limit(subject: Subject, size: int) -> int:
 
 
 @serves("request_status", text)
-def request_status(supervisor: Supervisor, principal: Principal, frame: Frame, request_id: str) -> Any:
+def request_status(supervisor: Supervisor, principal: CallingUser, frame: Frame, request_id: str) -> Any:
     """Return the status of a request."""
     return _requests(supervisor).status(principal.user, principal.role == "owner", request_id)
 
 
 @serves("fetch", optional(object_id), optional(text))
 def fetch(
-    supervisor: Supervisor, principal: Principal, frame: Frame, obj_id: ObjectId | None, request_id: str | None = None
+    supervisor: Supervisor, principal: CallingUser, frame: Frame, obj_id: ObjectId | None, request_id: str | None = None
 ) -> str | Reply:
     """Return the sealed copy of an approved request of the user, or the reason why there is none."""
     found = _requests(supervisor).released(principal.user, obj_id, request_id)
@@ -193,7 +193,7 @@ def fetch(
 
 
 @serves("list_rights", text, optional(text))
-def list_rights(supervisor: Supervisor, principal: Principal, frame: Frame, name: str, status: str | None) -> Any:
+def list_rights(supervisor: Supervisor, principal: CallingUser, frame: Frame, name: str, status: str | None) -> Any:
     """List requests, grants, or the latest rows of the audit log."""
     _require_owner(supervisor, principal)
     policy = supervisor.node.policy
@@ -209,7 +209,7 @@ def list_rights(supervisor: Supervisor, principal: Principal, frame: Frame, name
 @serves("decide", text, flag, optional(number), text, text)
 def decide(
     supervisor: Supervisor,
-    principal: Principal,
+    principal: CallingUser,
     frame: Frame,
     request_id: str,
     approved: bool,
@@ -226,7 +226,7 @@ def decide(
 
 
 @serves("revoke", text)
-def revoke(supervisor: Supervisor, principal: Principal, frame: Frame, request_id: str) -> Any:
+def revoke(supervisor: Supervisor, principal: CallingUser, frame: Frame, request_id: str) -> Any:
     """Revoke an approval."""
     _require_owner(supervisor, principal)
     return _requests(supervisor).revoke(request_id, by=principal.user)
@@ -235,7 +235,7 @@ def revoke(supervisor: Supervisor, principal: Principal, frame: Frame, request_i
 @serves("share", object_id, optional(either(text, several(text))), flag)
 def share(
     supervisor: Supervisor,
-    principal: Principal,
+    principal: CallingUser,
     frame: Frame,
     obj_id: ObjectId,
     users: str | tuple[str, ...] | None,
@@ -249,7 +249,7 @@ def share(
 
 
 @serves("budget", text, settings)
-def budget(supervisor: Supervisor, principal: Principal, frame: Frame, action: str, settings: dict[str, Any]) -> Any:
+def budget(supervisor: Supervisor, principal: CallingUser, frame: Frame, action: str, settings: dict[str, Any]) -> Any:
     """Answer a call about privacy budgets."""
     session = Session(supervisor.node.worker, principal.user)
     session.role = principal.role

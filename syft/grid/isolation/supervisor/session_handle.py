@@ -13,7 +13,7 @@ from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import SerdeError, SessionEndedError
 from syft.grid.isolation.processes.channel import Bytes, Channel, Frame, FrameKind, pair
 from syft.grid.isolation.processes.handle import ProcessHandle
-from syft.grid.isolation.supervisor.call_table import Principal
+from syft.grid.isolation.supervisor.call_table import CallingUser
 from syft.grid.isolation.supervisor.connection_limits import MAX_PROCESS_RELAYS, ConnectionLimits
 from syft.workers.execution.session import Session
 from syft.workers.transport.framing import RefusedBody
@@ -102,7 +102,7 @@ class SessionHandle(ProcessHandle):
             pass  # it ended
 
     def _serve_shared(self) -> None:
-        principal = Principal(self.user, self.role, self)
+        principal = CallingUser(self.user, self.role, self)
         try:
             while (frame := self._shared.receive()) is not None:
                 if frame.kind is not FrameKind.CALL:
@@ -185,7 +185,7 @@ class Relay:
         self._number = 0
         # Objects that moved into the vault with the last request, and why.
         self.moved: Moved = ()
-        self._principal = Principal(process.user, process.role, process, session)
+        self._principal = CallingUser(process.user, process.role, process, session)
 
     def respond(self, request: Bytes) -> tuple[bytes | bytearray, int | None]:
         """Relay a request, and return the answer and the number under which objects leave with it.

@@ -24,7 +24,7 @@ from syft.grid.isolation.confinement.limits import Limits
 from syft.grid.isolation.processes.channel import Bytes, Channel, Frame, FrameKind
 from syft.grid.isolation.processes.template import IsolationError, Template
 from syft.grid.isolation.processes.watchdog import Watchdog
-from syft.grid.isolation.supervisor.call_table import Principal, Reply, call
+from syft.grid.isolation.supervisor.call_table import CallingUser, Reply, call
 from syft.grid.isolation.supervisor.connection_limits import MAX_NODE_RELAYS, ConnectionLimits
 from syft.grid.isolation.supervisor.session_handle import Relay, SessionHandle
 from syft.workers.delegation.peer import OutboundPolicy
@@ -205,7 +205,7 @@ class Supervisor:
             for key in [key for key, (owner, _) in self.expected.items() if owner is process]:
                 del self.expected[key]
 
-    def answer(self, principal: Principal, channel: Channel, frame: Frame) -> None:
+    def answer(self, principal: CallingUser, channel: Channel, frame: Frame) -> None:
         """Serve a call of a child process."""
         try:
             header, body, fds = self._result(principal, frame)
@@ -223,7 +223,7 @@ class Supervisor:
         finally:
             _close(fds)
 
-    def _result(self, principal: Principal, frame: Frame) -> tuple[object, Bytes, list[int]]:
+    def _result(self, principal: CallingUser, frame: Frame) -> tuple[object, Bytes, list[int]]:
         if isinstance(frame.body, RefusedBody):
             raise frame.body.error
         found = call(self, principal, frame)
