@@ -89,12 +89,12 @@ class WebsocketServerWorker(VirtualWorker):
         self.trusts_script_modules = trust_script_modules  # they are programs, and come from other processes here
         context = None if cert_path is None else server_context(cert_path, key_path)
         address = "127.0.0.1" if host == "localhost" else host
-        self._desk = NodeContext(self, door)
+        self._context = NodeContext(self, door)
         rules = OutboundPolicy(ca, is_loopback(host), tuple(peers))
-        self._desk.welcome_nodes(rules, certificate=certificate_of(cert_path, self.id))
+        self._context.welcome_nodes(rules, certificate=certificate_of(cert_path, self.id))
         for prepare in SERVED:
             prepare(self)
-        self._server = PortServer(make_app(self._desk, title=f"resyft worker {id}"), address, port, context)
+        self._server = PortServer(make_app(self._context, title=f"resyft worker {id}"), address, port, context)
         self.host, self.port = host, self._server.port
 
     @property

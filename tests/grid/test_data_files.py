@@ -152,12 +152,12 @@ def test_a_data_set_of_code_is_not_kept_and_that_is_said(hook, tmp_path, caplog)
 
     worker = NodeWorker("code-node", NodePolicy("owner", MemoryRowStore(), MemoryRowStore(), AuditLog()))
     with open_storage(tmp_path / "store") as storage:
-        keeper = ObjectManager(worker, storage)
+        object_manager = ObjectManager(worker, storage)
         with caplog.at_level(logging.WARNING):
             worker.add_dataset(Squares(), "squares")
             worker.add_dataset(TensorDataset(torch.ones(3), torch.ones(3)), "ones")
-        assert sorted(worker.datasets) == ["ones", "squares"] and [item.id for item in keeper.items()] == [
+        assert sorted(worker.datasets) == ["ones", "squares"] and [item.id for item in object_manager.items()] == [
             "dataset:ones"
         ]
         assert "'squares' is Python code" in caplog.text and "'ones'" not in caplog.text
-        keeper.close()
+        object_manager.close()

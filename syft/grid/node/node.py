@@ -69,7 +69,7 @@ class Node:
             context = server_context(settings.certificate, settings.key) if settings.tls else None  # type: ignore[arg-type]
             self._open(settings)
             made: list[APIRouter] = [router(self) for router in routers]
-            app = make_app(self.desk, made, title=f"resyft node {settings.id}")
+            app = make_app(self.context, made, title=f"resyft node {settings.id}")
             room = PendingConnections(settings.max_pending, settings.max_address_pending)
             self.server = PortServer(app, settings.host, settings.port, context, settings.heartbeat, room)
         except Exception:
@@ -99,7 +99,7 @@ class Node:
         self.worker = NodeWorker(settings.id, self.policy)
         self.worker.trusts_script_modules = settings.trust_script_modules
         self.worker.request_counts = records
-        self.keeper = ObjectManager(
+        self.object_manager = ObjectManager(
             self.worker,
             storage=self.storage,
             quota=Quota(settings.max_user_objects, settings.max_user_bytes),
@@ -107,21 +107,23 @@ class Node:
             headroom=MemoryLimit(settings.max_memory),
             keeps_values=False,
         )
-        self._closing.callback(self.keeper.close)
+        self._closing.callback(self.object_manager.close)
         self.loaded = Loaded() if settings.data is None else load_folder(self.worker, settings.data)
         door: Authenticator = TokenAuthenticator(self.identity) if settings.tokens else OpenAuthenticator()
         most, each = settings.max_connections, settings.max_user_connections
         in_flight = settings.max_in_flight_bytes, settings.max_user_in_flight_bytes
-        self.desk = NodeContext(self.worker, door, settings.grace, most, each, settings.max_message_bytes, *in_flight)
-        self.desk.patience = 3 * settings.heartbeat
+        self.context = NodeContext(
+            self.worker, door, settings.grace, most, each, settings.max_message_bytes, *in_flight
+        )
+        self.context.patience = 3 * settings.heartbeat
         certificate = certificate_of(settings.certificate, settings.id) if settings.certificate is not None else None
         self.supervisor = self._supervise(settings, certificate)
-        self.keeper.at_removal.append(self.supervisor.forget_object)
+        self.object_manager.at_removal.append(self.supervisor.forget_object)
         self.supervisor.party_checks = model_calls.prepare_party
-        self.desk.conversations.open_responder = self.supervisor.open
-        self.desk.sweeps += [self.supervisor.sweep, self.policy.requests.expire]
+        self.context.conversations.open_responder = self.supervisor.open
+        self.context.sweeps += [self.supervisor.sweep, self.policy.requests.expire]
         self.policy.requests.forget_copy = self._forget_copy
-        self.desk.peering = SupervisedPeering(self.supervisor)
+        self.context.peering = SupervisedPeering(self.supervisor)
 
     def _supervise(self, settings: Settings, certificate: bytes | None) -> Supervisor:
         """Return the supervisor of session processes."""
@@ -138,7 +140,7 @@ class Node:
             "heartbeat": settings.heartbeat,
             "trust_script_modules": settings.trust_script_modules,
             "max_message_bytes": settings.max_message_bytes,
-            "max_user_in_flight_bytes": self.desk.budgets.user_limit,
+            "max_user_in_flight_bytes": self.context.budgets.user_limit,
             "peer_key": self.identity.peer_key.public.hex(),
             "certificate": None if certificate is None else certificate.hex(),
             "max_user_objects": settings.max_user_objects,
@@ -156,7 +158,7 @@ class Node:
     def _forget_copy(self, request_id: str) -> None:
         """Delete the sealed copy of a request, and the calls that lead to it."""
         for prefix in (SEALED, SLICE):
-            self.keeper.discard(f"{prefix}{request_id}")
+            self.object_manager.discard(f"{prefix}{request_id}")
 
     def _store(self) -> str:
         """Return where objects are stored; for a node without a store, in a folder that goes with it."""

@@ -144,10 +144,10 @@ class Budget:
 
 def published(worker: BaseWorker, obj_id: ObjectId) -> Item | None:
     """Return the description of a published object of a node; None if there is none."""
-    keeper = worker.object_store.keeper
-    if keeper is None or obj_id not in worker.object_store.objects:
+    object_manager = worker.object_store.object_manager
+    if object_manager is None or obj_id not in worker.object_store.objects:
         return None
-    found: Item | None = keeper.item(obj_id)
+    found: Item | None = object_manager.item(obj_id)
     return found
 
 

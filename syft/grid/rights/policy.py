@@ -85,6 +85,6 @@ class NodePolicy:
         if item.facts.is_derived:
             raise NotPermittedError("This was computed from data of others, so it can't be shared. Share that data.")
         users = sorted(map(str, map(canonical, users_of(allowed_users))))
-        stored: Item = worker.object_store.keeper.share(obj_id, users, bool(public))
+        stored: Item = worker.object_store.object_manager.share(obj_id, users, bool(public))
         self.audit.write(by, "share", obj_id, "public" if public else "users", None, " ".join(users))
         return stored

@@ -33,11 +33,11 @@ class ObjectAdmin:
     """The published objects of a node, for its owner.
 
     Args:
-        keeper: the keeper of the node's worker.
+        object_manager: the object manager of the node's worker.
     """
 
-    def __init__(self, keeper: ObjectManager) -> None:
-        self.keeper = keeper
+    def __init__(self, object_manager: ObjectManager) -> None:
+        self.object_manager = object_manager
 
     def publish(
         self,
@@ -70,35 +70,37 @@ class ObjectAdmin:
         check_labels(obj_id, words, description)
         check_tags(*words)
         check_description(description)
-        if not replace and obj_id in self.keeper.objects:
-            raise IdNotUniqueError(f"Worker {self.keeper.worker.id!r} already holds an object with id {obj_id!r}.")
+        if not replace and obj_id in self.object_manager.objects:
+            raise IdNotUniqueError(
+                f"Worker {self.object_manager.worker.id!r} already holds an object with id {obj_id!r}."
+            )
         set_id(obj, obj_id)
         label(obj, words, description)
         allowed = None if allowed_users is None else tuple(sorted(set(allowed_users)))
-        put = self.keeper.replace if replace else self.keeper.hold
+        put = self.object_manager.replace if replace else self.object_manager.hold
         put(obj_id, obj, Facts(owner, allowed), origin)
         return obj_id
 
     def list(self) -> list[Item]:
         """Return the published objects without their values, the oldest first."""
-        return self.keeper.items()
+        return self.object_manager.items()
 
     def room(self, instead: Iterable[ObjectId] = ()) -> float:
         """Return how many bytes the owner may still publish, if some objects make place for it."""
-        items = [self.keeper.item(obj_id) for obj_id in instead]
-        return self.keeper.ledger.room(None) + sum(item.memory for item in items if item is not None)
+        items = [self.object_manager.item(obj_id) for obj_id in instead]
+        return self.object_manager.ledger.room(None) + sum(item.memory for item in items if item is not None)
 
     def find(self, obj_id: ObjectId) -> Item:
         """Return one published object without its value."""
-        item = self.keeper.item(obj_id)
+        item = self.object_manager.item(obj_id)
         if item is None:
-            raise ObjectNotFoundError(obj_id, self.keeper.worker.id, "it is not a published one")
+            raise ObjectNotFoundError(obj_id, self.object_manager.worker.id, "it is not a published one")
         return item
 
     def delete(self, obj_id: ObjectId) -> None:
         """Delete a published object, from disk too."""
         self.find(obj_id)
-        store = self.keeper.worker.object_store
+        store = self.object_manager.worker.object_store
         store.remove(obj_id)
         store.note_departure(obj_id, "it was deleted by the owner of the node")
 
@@ -109,7 +111,7 @@ class ObjectAdmin:
             path: the file; it must not be there yet, and only its owner can read it.
             ids: which; all if None.
         """
-        self.keeper.flush()
+        self.object_manager.flush()
         items = self.list() if ids is None else [self.find(obj_id) for obj_id in ids]
         target = Path(path)
         if target.exists():
@@ -121,7 +123,7 @@ class ObjectAdmin:
                 with os.fdopen(handle, "wb") as file:
                     file.write(_MAGIC)
                     for item in items:
-                        value = self.keeper.value(item)
+                        value = self.object_manager.value(item)
                         _write_item(
                             file, dataclasses.replace(item, size=len(value), checksum=checksum_of(value)), value
                         )
@@ -143,7 +145,7 @@ class ObjectAdmin:
         """
         with translated():
             for item, _ in _read_items(path):  # the whole file is looked at before anything is kept
-                if item.id in self.keeper.objects:
+                if item.id in self.object_manager.objects:
                     raise IdNotUniqueError(f"An object with id {item.id!r} is here already; nothing was imported.")
             loaded = []
             try:
@@ -152,14 +154,14 @@ class ObjectAdmin:
                     loaded.append(item.id)
             except Exception:
                 for obj_id in loaded:
-                    self.keeper.worker.object_store.remove(obj_id)
+                    self.object_manager.worker.object_store.remove(obj_id)
                 raise
         return tuple(loaded)
 
     def _keep(self, item: Item, value: bytes) -> None:
-        worker = self.keeper.worker
+        worker = self.object_manager.worker
         obj = revive(worker, item, memoryview(bytearray(value)))
-        self.keeper.hold(item.id, obj, item.facts, item.origin)
+        self.object_manager.hold(item.id, obj, item.facts, item.origin)
 
 
 def label(obj: torch.Tensor | AbstractObject, tags: set[str], description: str | None) -> None:

@@ -58,7 +58,7 @@ def load_folder(worker: BaseWorker, folder: str | Path) -> Loaded:
     """Publish the files of a folder; what was published before, and is the same, stays as it is.
 
     Args:
-        worker: the worker of a node, with a keeper.
+        worker: the worker of a node, with an object manager.
         folder: the folder.
 
     Raises:
@@ -67,15 +67,15 @@ def load_folder(worker: BaseWorker, folder: str | Path) -> Loaded:
     root = Path(folder)
     if not root.is_dir():
         raise StorageError(f"The folder of data {root} is not there, or is not a folder.")
-    shelf, report = ObjectAdmin(worker.object_store.keeper), Loaded()
-    known = {item.origin: item.id for item in shelf.list() if item.origin.startswith("file:")}
+    admin, report = ObjectAdmin(worker.object_store.object_manager), Loaded()
+    known = {item.origin: item.id for item in admin.list() if item.origin.startswith("file:")}
     files = [path for path in sorted(root.iterdir()) if not path.name.startswith(".")]
     _note_others(files)
     for path in files:
         if path.suffix.lower() not in READERS or not path.is_file():
             continue
         try:
-            _load_file(shelf, path, known, report)
+            _load_file(admin, path, known, report)
         except StorageError:
             raise
         except Exception as error:  # whatever is in the file, the node starts without it
@@ -100,10 +100,10 @@ def _note_others(files: list[Path]) -> None:
         logger.info("Not read from the data folder: %s%s. What is read: %s.", names, more, kinds)
 
 
-def _load_file(shelf: ObjectAdmin, path: Path, known: dict[str, ObjectId], report: Loaded) -> None:
+def _load_file(admin: ObjectAdmin, path: Path, known: dict[str, ObjectId], report: Loaded) -> None:
     sidecar = _sidecar(path)
     earlier = {origin: obj_id for origin, obj_id in known.items() if origin.startswith(f"file:{path.name}:")}
-    room = shelf.room(earlier.values())
+    room = admin.room(earlier.values())
     check_room(path, room)  # before all of it is looked at, which takes long
     mark = f"{_digest(path)}{'' if sidecar is None else _digest(sidecar)}"
     begin = f"file:{path.name}:"
@@ -123,7 +123,7 @@ def _load_file(shelf: ObjectAdmin, path: Path, known: dict[str, ObjectId], repor
         tags = {f"#{path.stem}", *([f"#{name}"] if name else []), *settings.get("tags", ())}
         allowed = settings.get("allowed_users")
         report.new.append(
-            shelf.publish(
+            admin.publish(
                 _plain(tensor),
                 tags,
                 description,

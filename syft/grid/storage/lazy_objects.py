@@ -17,23 +17,23 @@ _NOTHING: Any = object()
 class LazyObjects(dict[ObjectId, Any]):
     """Objects by id; what is not in memory yet is an Outline below, and is never handed out.
 
-    Whatever is put in or taken out goes by the keeper, whoever does it.
+    Every insertion and removal goes through the object manager.
 
     Args:
-        keeper: who reads, writes and removes objects.
+        object_manager: reads, writes and removes objects.
         stored: those that are on disk, by id.
         ledger: who counts all of them.
     """
 
-    def __init__(self, keeper: Any, stored: dict[ObjectId, Any], ledger: QuotaLedger) -> None:
+    def __init__(self, object_manager: Any, stored: dict[ObjectId, Any], ledger: QuotaLedger) -> None:
         super().__init__()
-        self.keeper = keeper
+        self.object_manager = object_manager
         self._stored = stored
         self._ledger = ledger
 
     def __getitem__(self, key: ObjectId) -> Any:
         found = dict.__getitem__(self, key)
-        return self.keeper.load(key) if type(found) is ObjectOutline else found
+        return self.object_manager.load(key) if type(found) is ObjectOutline else found
 
     def get(self, key: ObjectId, default: object = None) -> Any:
         """Return an object, or the default."""
@@ -46,7 +46,7 @@ class LazyObjects(dict[ObjectId, Any]):
         if key in self._ledger.entries and key not in self:  # a session has asked for it: the common case
             dict.__setitem__(self, key, obj)
         else:
-            self.keeper.place(key, obj)
+            self.object_manager.place(key, obj)
 
     def setdefault(self, key: ObjectId, default: object = None) -> Any:
         """Return an object, putting the default in its place if there is none."""
@@ -66,7 +66,7 @@ class LazyObjects(dict[ObjectId, Any]):
     def __delitem__(self, key: ObjectId) -> None:
         if key not in self:
             raise KeyError(key)
-        self.keeper.drop(key)
+        self.object_manager.drop(key)
 
     def pop(self, key: ObjectId, default: object = _NOTHING) -> Any:
         """Take an object out.
@@ -81,7 +81,7 @@ class LazyObjects(dict[ObjectId, Any]):
         else:
             found = dict.get(self, key, _NOTHING)
         if found is not _NOTHING:
-            self.keeper.drop(key)
+            self.object_manager.drop(key)
             return None if type(found) is ObjectOutline else found
         if default is _NOTHING:
             raise KeyError(key)
@@ -93,7 +93,7 @@ class LazyObjects(dict[ObjectId, Any]):
             raise KeyError("there is no object")
         key = next(reversed(self))
         obj = self[key]
-        self.keeper.drop(key)
+        self.object_manager.drop(key)
         return key, obj
 
     def clear(self) -> None:

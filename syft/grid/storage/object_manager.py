@@ -64,7 +64,7 @@ class ObjectManager(ObjectChanges):
         self._returning: dict[ObjectId, Item] = {}
         store = worker.object_store
         before = store.objects
-        store.objects, store.keeper = self.objects, self
+        store.objects, store.object_manager = self.objects, self
         self._restore()
         self.objects.update(before)
 
@@ -89,7 +89,7 @@ class ObjectManager(ObjectChanges):
             self.flush()
         finally:
             store = self.worker.object_store
-            store.keeper = None
+            store.object_manager = None
             store.objects = {key: obj for key, obj in dict.items(self.objects) if type(obj) is not ObjectOutline}
 
     # --- what the dict of objects asks for ------------------------------------------------------------------

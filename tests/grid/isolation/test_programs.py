@@ -200,9 +200,9 @@ def held(node):
     """A published plan and a data set."""
     from syft.grid.storage.admin import ObjectAdmin
 
-    shelf = ObjectAdmin(node.keeper)
-    data = shelf.publish(torch.ones(3, 2), {"#patients"}, "rows")
-    plan = shelf.publish(_plan(), {"#means"}, "means of columns")
+    admin = ObjectAdmin(node.object_manager)
+    data = admin.publish(torch.ones(3, 2), {"#patients"}, "rows")
+    plan = admin.publish(_plan(), {"#means"}, "means of columns")
     return str(plan), str(data)
 
 
@@ -282,7 +282,7 @@ def test_programs_on_the_command_line(tmp_path):
     from syft.cli.node_record import NodeRecord
     from syft.grid.storage.admin import ObjectAdmin
 
-    data = str(ObjectAdmin(with_node.keeper).publish(torch.ones(3, 2), {"#patients"}, "rows"))
+    data = str(ObjectAdmin(with_node.object_manager).publish(torch.ones(3, 2), {"#patients"}, "rows"))
     with_node.close()
     folder = Settings(store=tmp_path / "store").identity_folder
     NodeRecord(id="hospital-b", owner="olga").write(folder)

@@ -106,8 +106,8 @@ def test_a_session_does_not_resume_with_another_role():
 def test_grants_survive_a_restart(hook, tmp_path):
     prepare = """
 from syft.grid.storage import ObjectAdmin
-if not node.keeper.objects:
-    ObjectAdmin(node.keeper).publish(torch.tensor([37.0, 91.0]), tags=("#patients",))
+if not node.object_manager.objects:
+    ObjectAdmin(node.object_manager).publish(torch.tensor([37.0, 91.0]), tags=("#patients",))
 """
     with node_process("granting", prepare=prepare, store=str(tmp_path)) as process:
         alice, owner = process.connect(hook, "alice"), process.connect(hook, "owner")

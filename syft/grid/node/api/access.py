@@ -72,7 +72,7 @@ def needs(node: Node, capability: Capability) -> Any:
 
     def check(request: Request) -> Principal:
         guest = _identify(node, request)
-        if not node.desk.door.tokens:
+        if not node.context.door.tokens:
             raise NotPermittedError(
                 "This node asks for no tokens, so it can't know its owner over HTTP. Stop it, and use the command "
                 "line on its store; or start it with tokens."
@@ -85,7 +85,7 @@ def needs(node: Node, capability: Capability) -> Any:
 
 
 def _identify(node: Node, request: Request) -> Principal:
-    guest: Principal = node.desk.door.identify(request.headers, address_of(request))
+    guest: Principal = node.context.door.identify(request.headers, address_of(request))
     logger.debug("%s asks for %s %s", guest, request.method, printable(request.url.path)[:200])
     return guest
 

@@ -31,11 +31,11 @@ MAX_USER = 256
 def make_accounts(node: Node) -> APIRouter:
     """Return the part of the API that is about users and tokens."""
     router = make_router("accounts")
-    desk = PasswordLogin()
-    _add_login(router, node, desk)
+    passwords = PasswordLogin()
+    _add_login(router, node, passwords)
     _add_tokens(router, node)
-    _add_users(router, node, desk)
-    _add_passwords(router, node, desk)
+    _add_users(router, node, passwords)
+    _add_passwords(router, node, passwords)
     return router
 
 
@@ -50,21 +50,21 @@ def _described(node: Node, token: str) -> IssuedToken:
     )
 
 
-def _add_login(router: APIRouter, node: Node, desk: PasswordLogin) -> None:
+def _add_login(router: APIRouter, node: Node, passwords: PasswordLogin) -> None:
     anybody = caller(node)
 
     @router.post("/login", responses=refusals(429))
     async def login(given: Login, request: Request) -> IssuedToken:
         """Exchange user and password for a token."""
-        if not node.desk.door.tokens:
+        if not node.context.door.tokens:
             raise NotPermittedError("This node asks for no tokens: connect without one.")
-        return await desk.run(request, _name(given.user), _log_in, node, given, address_of(request))
+        return await passwords.run(request, _name(given.user), _log_in, node, given, address_of(request))
 
     @router.get("/whoami", responses=refusals())
     def whoami(guest: Principal = anybody) -> Myself:
         """Say who the caller is, and what they hold."""
         identity = getattr(guest, "identity", None)
-        usage = node.keeper.ledger.usage(None if guest.role == "owner" else guest.user)
+        usage = node.object_manager.ledger.usage(None if guest.role == "owner" else guest.user)
         return Myself(
             node=str(node.worker.id),
             user=guest.user,
@@ -127,7 +127,7 @@ def _id_of(node: Node, token: str) -> str:
         raise HTTPException(400, f"There is nothing to revoke: {error}") from None
 
 
-def _add_users(router: APIRouter, node: Node, desk: PasswordLogin) -> None:
+def _add_users(router: APIRouter, node: Node, passwords: PasswordLogin) -> None:
     owner = needs(node, Capability.MANAGE_USERS)
     users = node.identity.users
 
@@ -141,7 +141,7 @@ def _add_users(router: APIRouter, node: Node, desk: PasswordLogin) -> None:
         """Add a user."""
         if given.user in users:
             raise HTTPException(409, f"There is a user {user_name(given.user)!r} already. Choose another name.")
-        name = await desk.run(request, _name(given.user), users.add, given.user, given.password, given.role)
+        name = await passwords.run(request, _name(given.user), users.add, given.user, given.password, given.role)
         node.audit.write(guest.user, "add user", allowed=True, reason=f"{name}, role {given.role}")
         return next(AccountRow(user=x.user, role=x.role, added=x.added) for x in users.list() if x.user == name)
 
@@ -160,7 +160,7 @@ def _check_there(node: Node, user: str) -> str:
     return name
 
 
-def _add_passwords(router: APIRouter, node: Node, desk: PasswordLogin) -> None:
+def _add_passwords(router: APIRouter, node: Node, passwords: PasswordLogin) -> None:
     users, anybody = node.identity.users, caller(node)
 
     @router.put("/users/{user}/password", status_code=204, responses=refusals(400, 404, 429))
@@ -179,6 +179,6 @@ def _add_passwords(router: APIRouter, node: Node, desk: PasswordLogin) -> None:
                 raise NotPermittedError("Only the owner of the node changes the password of somebody else.")
             if given.current is None:
                 raise HTTPException(400, "Give the password that you have as well, as current.")
-            await desk.run(request, name, users.verify, name, given.current, address_of(request))
-        await desk.run(request, name, users.change, name, given.password)
+            await passwords.run(request, name, users.verify, name, given.current, address_of(request))
+        await passwords.run(request, name, users.change, name, given.password)
         node.audit.write(guest.user, "change password", allowed=True, reason=name)

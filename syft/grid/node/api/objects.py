@@ -82,7 +82,7 @@ def find_id(objects: Any, text: str) -> ObjectId:
 
 def _row(node: Node, guest: Principal, obj_id: ObjectId, obj: object) -> ObjectRow:
     meta = meta_of(obj)
-    item, description = node.keeper.item(obj_id), description_of(obj)
+    item, description = node.object_manager.item(obj_id), description_of(obj)
     owner = None if item is None else item.facts.owner
     return ObjectRow(
         id=str(obj_id),
@@ -108,7 +108,7 @@ def _size(node: Node, guest: Principal, obj_id: ObjectId, obj: object) -> int | 
     """Return the size of an object that the caller may read; that of others depends on their values."""
     if right_of(node, guest, obj_id) != READ:
         return None
-    item = node.keeper.item(obj_id)
+    item = node.object_manager.item(obj_id)
     if item is not None:
         return int(item.memory)
     return None if isinstance(obj, ObjectOutline) else sum(memory_of(obj).values())

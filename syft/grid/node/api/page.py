@@ -62,10 +62,10 @@ def _render(node: Node) -> str:
     facts = {
         "Node": node.worker.id,
         "Owner": node.settings.owner,
-        "Version": f"resyft {node.desk.version()['resyft']}",
+        "Version": f"resyft {node.context.version()['resyft']}",
         "Key": node.identity.fingerprint,
         "Published objects": count_published(node),
-        "Access": "TLS and tokens" if node.settings.tls else ("tokens" if node.desk.door.tokens else _OPEN),
+        "Access": "TLS and tokens" if node.settings.tls else ("tokens" if node.context.door.tokens else _OPEN),
     }
     rows = "".join(f"<tr><th>{_safe(name)}</th><td>{_safe(value)}</td></tr>" for name, value in facts.items())
     return _PAGE.format(
@@ -73,7 +73,7 @@ def _render(node: Node) -> str:
         style=_STYLE,
         about=_ABOUT,
         rows=rows,
-        connect=_safe(connecting(node.url, tokens=node.desk.door.tokens, tls=node.settings.tls)),
+        connect=_safe(connecting(node.url, tokens=node.context.door.tokens, tls=node.settings.tls)),
     )
 
 

@@ -45,7 +45,7 @@ def make_programs(node: Node) -> APIRouter:
         """Allow a published plan to run on data sets."""
         objects = node.worker.object_store.objects
         item = _find_plan(node, given.object)
-        plan = bytes(node.keeper.value(item))
+        plan = bytes(node.object_manager.value(item))
         data = [find_id(objects, text) for text in given.data]
         users = None if given.everybody else [user_name(user) for user in given.users]
         until = None if given.seconds is None else time.time() + given.seconds
@@ -76,7 +76,7 @@ def make_programs(node: Node) -> APIRouter:
         """Read what a published plan does, before it is allowed."""
         item = _find_plan(node, object)
         try:
-            found = describe_stored_plan(node.supervisor, bytes(node.keeper.value(item)))
+            found = describe_stored_plan(node.supervisor, bytes(node.object_manager.value(item)))
         except SyftError as error:
             raise HTTPException(409, str(error)) from None
         return PlanCode(**found, object=str(item.id), publisher=_publisher(item))
@@ -110,7 +110,7 @@ def _find_plan(node: Node, text: str) -> Item:
     """Return a published plan, given its id or a tag; refuses a text that means more than one object."""
     named = parse_id(text)
     items = [
-        node.keeper.item(obj_id)
+        node.object_manager.item(obj_id)
         for obj_id, obj in node.worker.object_store.outlines().items()
         if obj_id == named or text in tags_of(obj)
     ]

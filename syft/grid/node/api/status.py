@@ -25,17 +25,17 @@ def make_status(node: Node) -> APIRouter:
     @router.get("/status", responses=refusals())
     def status(guest: Principal = owner) -> Status:
         """Say how the node is doing."""
-        usage, settings = node.keeper.ledger.usage(node=True), node.settings
+        usage, settings = node.object_manager.ledger.usage(node=True), node.settings
         return Status(
             id=str(node.worker.id),
             owner=settings.owner,
-            version=node.desk.version(),
+            version=node.context.version(),
             fingerprint=node.identity.fingerprint,
             uptime=time.monotonic() - started,
-            tokens=node.desk.door.tokens,
+            tokens=node.context.door.tokens,
             tls=settings.tls,
             durable=node.storage is not None,
-            figures=node.desk.figures(),
+            figures=node.context.figures(),
             users=len(node.identity.users),
             published=count_published(node),
             objects=usage.objects,
