@@ -108,7 +108,7 @@ def test_start_says_what_is_served_and_to_whom(node, place):
 def test_a_second_node_on_the_same_store_gives_one_line(node, place):
     found = run("node", "start", "--id", "hospital-a", "--store", place / "store")
     assert found.code == 1 and found.out == ""
-    assert "used by another node" in found.err and found.err.count("\n") == 1
+    assert "in use by another running node" in found.err and found.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ class StoredNode:
 
     def start(self) -> None:
         # A busy server takes its time to notice that the one before has gone.
-        with mock.patch("syft.grid.storage.postgres._PATIENCE", 60_000):
+        with mock.patch("syft.grid.storage.postgres._LOCK_TIMEOUT_MS", 60_000):
             self.storage = None if self.where is None else open_storage(self.where)
         self.worker = BaseWorker(sy.TorchHook(torch), id="node", auto_add=False)
         self.object_manager = ObjectManager(self.worker, self.storage, **self.quotas)

@@ -92,7 +92,7 @@ def test_the_folder_names_the_file_and_the_column(hook, tmp_path, caplog):
     [
         ("a,b\n1,2\n3,geheim\n", "line 3, column 2, there is text"),
         ("a,b\n1,2\n\n3,\n", "line 4, column 2, there is nothing"),
-        ("a,b\n1,2\n3\n", "line 3 has 1 column, and the first line 2 columns"),
+        ("a,b\n1,2\n3\n", "line 3 has 1 column, the first line has 2 columns"),
         ("a,b\n1,2,3\n4,5,6\n", "line 2 has 3 columns"),
         ("a;b\n1,5;2\n", "separated by semicolons"),
         ('a,b\n"1,5",2\n', "a number with a comma"),
@@ -138,8 +138,11 @@ def test_a_folder_is_published_without_what_is_too_large_or_of_another_kind(hook
     with caplog.at_level(logging.INFO):
         report = load_folder(worker, tmp_path)
     assert len(report.new) == 1 and list(report.skipped) == ["large.npy"]
-    assert "large.npy of the data folder is left out: it takes 4096.0G" in caplog.text and "--max-bytes" in caplog.text
-    assert "Not read from the data folder: patients.xlsx." in caplog.text
+    assert (
+        "Skipped the file large.npy of the data folder: it needs 4096.0G" in caplog.text
+        and "--max-bytes" in caplog.text
+    )
+    assert "Ignored in the data folder: patients.xlsx." in caplog.text
 
 
 def test_a_data_set_of_code_is_not_kept_and_that_is_said(hook, tmp_path, caplog):

@@ -417,7 +417,7 @@ def look(where, _):
     try:
         open_storage(where)
     except Exception as error:
-        say(type(error).__name__, "another node that runs now" in str(error))
+        say(type(error).__name__, "another running node" in str(error))
 
 StoredNode(None).peer().call("torch.ones", 10**5)  # what is imported when it is first needed
 for line in sys.stdin:
@@ -508,7 +508,7 @@ def _state(obj: torch.Tensor | None, number: int) -> str | None:
 def test_one_node_at_a_time(where, launcher):
     node = StoredNode(where)
     node.peer().send(torch.ones(1), "x")
-    with pytest.raises(StorageError, match="another node that runs now"):
+    with pytest.raises(StorageError, match="another running node"):
         open_storage(where)
     assert launcher.run("look", where) == [["StorageError", "True"]]
     node.stop()
@@ -535,7 +535,7 @@ def test_a_full_disk_is_one_clear_error(small_disk, size):
     node = StoredNode(small_disk / "store")
     peer, other = node.peer(), node.peer("bob")
     count, values = 0, torch.rand(100_000)
-    with pytest.raises(StorageFullError, match="no room left"):
+    with pytest.raises(StorageFullError, match="is full"):
         for count in range(10_000):
             peer.send(values[:size] + count, count)
     assert list(node.objects) == list(range(count)) and len(node.storage.items()) == count > 1
@@ -594,7 +594,7 @@ def test_flipped_bytes_are_found_and_set_aside(local, caplog):
     reasons = {item.id: item.reason for item in local.storage.damaged()}
     assert reasons.keys() == {"flipped", "cut", "missing"} and "checksum" in reasons["flipped"]
     assert {path.name for path in (folder / "damaged").iterdir()} == {stamps["flipped"], stamps["cut"]}
-    assert sum("set aside" in record.message for record in caplog.records) == 3
+    assert sum("quarantined" in record.message for record in caplog.records) == 3
     local.restart()
     assert list(local.objects) == [] and len(local.storage.damaged()) == 3
 

@@ -191,7 +191,7 @@ def test_files_that_can_not_be_read_are_left_out(node, tmp_path, caplog):
         report = load_folder(node.worker, folder)
     assert len(report.new) == 1 and len(report.skipped) == len(BAD) + 7
     assert "allowed_user" in report.skipped["side2.csv"] and "both describe" in report.skipped["twice.csv"]
-    assert sum("left out" in record.message for record in caplog.records) == len(report.skipped)
+    assert sum("Skipped the file" in record.message for record in caplog.records) == len(report.skipped)
     assert "secret" not in caplog.text
     with pytest.raises(StorageError, match="not a folder"):
         load_folder(node.worker, folder / "good.csv")

@@ -210,7 +210,7 @@ def test_results_released_within_a_batch_are_never_stored(worker_maker, monkeypa
     # One that would be too much is refused, and it is said which.
     fill = [step("torch.Tensor.add", 200 + n, Ref(1), n) for n in range(4)]
     name, text, number = world.in_a_row(fill)
-    assert (name, number) == ("QuotaExceededError", "1") and "may hold 8 objects" in text
+    assert (name, number) == ("QuotaExceededError", "1") and "may hold at most 8 objects" in text
 
 
 def test_a_batch_ends_when_its_client_may_not_stay(worker_maker, monkeypatch):

@@ -104,7 +104,7 @@ class Node:
             storage=self.storage,
             quota=Quota(settings.max_user_objects, settings.max_user_bytes),
             node_quota=Quota(settings.max_objects, settings.max_bytes),
-            headroom=MemoryLimit(settings.max_memory),
+            memory_limit=MemoryLimit(settings.max_memory),
             keeps_values=False,
         )
         self._closing.callback(self.object_manager.close)
@@ -118,7 +118,7 @@ class Node:
         self.context.patience = 3 * settings.heartbeat
         certificate = certificate_of(settings.certificate, settings.id) if settings.certificate is not None else None
         self.supervisor = self._supervise(settings, certificate)
-        self.object_manager.at_removal.append(self.supervisor.forget_object)
+        self.object_manager.removal_listeners.append(self.supervisor.forget_object)
         self.supervisor.party_checks = model_calls.prepare_party
         self.context.conversations.open_responder = self.supervisor.open
         self.context.sweeps += [self.supervisor.sweep, self.policy.requests.expire]

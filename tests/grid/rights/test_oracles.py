@@ -137,7 +137,7 @@ def test_hosting_again_under_a_name_is_within_the_quota(hook):
         alice = process.connect(hook, "alice")
         stream = hook.local_worker.stream_to(alice)
         stream.ask(hosting.HostModelMessage(plan(10), "mine", False, True, ()))
-        with pytest.raises(QuotaExceededError, match="You may hold 200000 bytes"):
+        with pytest.raises(QuotaExceededError, match="You may hold at most 200000 bytes"):
             stream.ask(hosting.HostModelMessage(plan(100_000), "mine", False, True, ()))
         stream.ask(hosting.HostModelMessage(plan(20), "mine", False, True, ()))  # the first one is still counted right
         bob = process.connect(hook, "bob")
