@@ -232,7 +232,7 @@ def test_requests_grants_and_the_log(node, place, alice):
     assert SECRET not in told(shown.out)
     approved = run("node", "requests", "approve", one.id, "--expires", "7d", "--answer", "fine", *store)
     assert approved.code == 0 and "alice may fetch" in approved.out
-    assert "decided already" in run("node", "requests", "deny", one.id, *store).err
+    assert "already decided" in run("node", "requests", "deny", one.id, *store).err
     assert run("node", "requests", "deny", two.id, "--reason", "too much", *store).code == 0
     assert (one.status(), one.answer, two.status(), two.answer) == ("approved", "fine", "denied", "too much")
     assert mean.get() > 1

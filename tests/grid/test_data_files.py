@@ -90,8 +90,8 @@ def test_the_folder_names_the_file_and_the_column(hook, tmp_path, caplog):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("a,b\n1,2\n3,geheim\n", "line 3, column 2, there is text"),
-        ("a,b\n1,2\n\n3,\n", "line 4, column 2, there is nothing"),
+        ("a,b\n1,2\n3,geheim\n", "line 3, column 2 holds text"),
+        ("a,b\n1,2\n\n3,\n", "line 4, column 2 holds nothing"),
         ("a,b\n1,2\n3\n", "line 3 has 1 column, the first line has 2 columns"),
         ("a,b\n1,2,3\n4,5,6\n", "line 2 has 3 columns"),
         ("a;b\n1,5;2\n", "separated by semicolons"),

@@ -6,7 +6,7 @@ import pytest
 
 from syft.exceptions import StorageError
 from syft.grid.storage import open_storage
-from syft.grid.storage.error_mapping import at_start
+from syft.grid.storage.error_mapping import startup_error
 
 
 def test_a_damaged_store_is_named(tmp_path):
@@ -20,7 +20,7 @@ def test_a_damaged_store_is_named(tmp_path):
 
 
 def test_a_store_of_another_account_is_named():
-    told = str(at_start(PermissionError(errno.EACCES, "geheim"), "/srv/store"))
+    told = str(startup_error(PermissionError(errno.EACCES, "geheim"), "/srv/store"))
     assert "/srv/store can't be opened: this account has no write permission (EACCES)" in told and "geheim" not in told
 
 

@@ -127,7 +127,7 @@ def test_what_expired_is_forgotten_later(tokens, clock, revocations):
 
 
 def test_eight_open_a_new_file_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr("syft.grid.identity.database._PATIENCE", 90.0)  # the last one waits for all others
+    monkeypatch.setattr("syft.grid.identity.database._LOCK_TIMEOUT", 90.0)  # the last one waits for all others
     start = threading.Barrier(8)
 
     def work(_):

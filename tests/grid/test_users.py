@@ -331,7 +331,7 @@ def test_many_at_once_gain_nothing(users):
 
 
 def test_who_never_had_a_turn_is_not_counted(users, monkeypatch):
-    monkeypatch.setattr(users_module, "_PATIENCE", 0.01)
+    monkeypatch.setattr(users_module, "_HASH_TIMEOUT", 0.01)
     with pytest.MonkeyPatch.context() as busy:
         busy.setattr(users, "_hashing", threading.BoundedSemaphore(1))
         users._hashing.acquire()

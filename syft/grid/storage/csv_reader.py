@@ -28,7 +28,7 @@ def read_csv(path: Path) -> tuple[dict[str, torch.Tensor], str | None]:
     The returned description is public. Columns of a file without a header are named col0, col1 and so on.
 
     Raises:
-        UnreadableFileError: a cell is not a number, or the first line has both names and values; the message contains the
+        UnreadableFileError: a cell is not a number, or the first line has both names and values; the message has the
             position and never the cell.
     """
     with path.open(newline="", encoding="utf-8-sig") as file:

@@ -253,4 +253,4 @@ def budget(supervisor: Supervisor, principal: Principal, frame: Frame, action: s
     """Answer a call about privacy budgets."""
     session = Session(supervisor.node.worker, principal.user)
     session.role = principal.role
-    return budget_calls.answer(supervisor.node.worker, session, action, **settings)
+    return budget_calls.handle_budget_call(supervisor.node.worker, session, action, **settings)

@@ -91,7 +91,7 @@ def _find_request(node: Node, request_id: str) -> dict[str, Any]:
 def _check_pending(node: Node, request_id: str) -> None:
     found = _find_request(node, request_id)
     if found["status"] != "pending":
-        raise HTTPException(409, f"Request {request_id!r} was decided already: it is {found['status']}.")
+        raise HTTPException(409, f"Request {request_id!r} is already decided: {found['status']}.")
 
 
 def _add_grants(router: APIRouter, node: Node) -> None:
