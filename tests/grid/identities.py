@@ -33,7 +33,7 @@ def part(value):
     return base64.urlsafe_b64encode(written).rstrip(b"=").decode()
 
 
-def refused(tokens, token, match="not a token of this node"):
+def refused(tokens, token, match="not a valid token of this node"):
     """Asserts that a token is refused, and that no error says what it was."""
     with pytest.raises(AuthenticationError, match=match) as caught:
         tokens.read(token)

@@ -334,7 +334,7 @@ def test_tokens_go_where_they_belong(team, public, hook):
     assert [node.id for node in chosen._candidates("m", 2, False)] == ["south"]
     by_id = public({"north": nodes[0].tokens["alice"], "south": nodes[1].tokens["alice"]})
     assert len(by_id._candidates("m", 2, False)) == 2
-    with pytest.raises(AuthenticationError, match="The gateway .* did not let you in, so pass token="):
+    with pytest.raises(AuthenticationError, match="The gateway .* refused access. Pass token="):
         sy.PublicGridNetwork(hook, gateway.url, {}, token="x", ca=ca).search("#x")
     with pytest.raises(SyftError, match="can't be reached|certificate"):
         sy.PublicGridNetwork(hook, gateway.url, {}, token=gateway.tokens["alice"]).search("#x")

@@ -125,7 +125,7 @@ def test_a_token_lasts_a_while(tokens, seconds):
 
 @pytest.mark.parametrize("node_id", ["", "x" * 700, None, 5])
 def test_a_node_that_issues_tokens_has_an_id(key, node_id):
-    with pytest.raises(AccountError, match="has an id"):
+    with pytest.raises(AccountError, match="needs an id"):
         Tokens(node_id, key, MemoryRevocations())
 
 

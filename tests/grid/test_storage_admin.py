@@ -55,7 +55,7 @@ def test_export_and_import(node, tmp_path):
     }
     assert node.admin.export(tmp_path / "all") == 3 and (tmp_path / "all").stat().st_mode & 0o777 == 0o600
     assert node.admin.export(tmp_path / "one", [7]) == 1
-    with pytest.raises(StorageError, match="there already"):
+    with pytest.raises(StorageError, match="already exists"):
         node.admin.export(tmp_path / "all")
     with pytest.raises(ObjectNotFoundError):
         node.admin.export(tmp_path / "none", ["no such"])

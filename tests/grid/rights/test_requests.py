@@ -225,6 +225,6 @@ def test_the_error_gives_the_status_of_the_request(data, client, owner):
     assert "was denied: too few." in refused()
     decide(True, expires=0.05)
     time.sleep(0.05)
-    assert "has expired: ask again" in refused()
+    assert "has expired. Request it again" in refused()
     owner.ask(m.RevokeGrantMessage(decide(True).id))
     assert "was revoked." in refused()

@@ -1,4 +1,4 @@
-"""What a node counts, for its owner."""
+"""HTTP routes of the status of a node, for its owner."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def make_status(node: Node) -> APIRouter:
-    """Return the part of the API that is about the node itself."""
+    """Return the routes of the node's status."""
     router = make_router("node")
     owner = needs(node, Capability.MANAGE_NODE)
     started = time.monotonic()
 
     @router.get("/status", responses=refusals())
     def status(guest: Principal = owner) -> Status:
-        """Say how the node is doing."""
+        """Return the status of the node."""
         usage, settings = node.object_manager.ledger.usage(node=True), node.settings
         return Status(
             id=str(node.worker.id),
@@ -49,6 +49,6 @@ def make_status(node: Node) -> APIRouter:
 
 
 def count_published(node: Node) -> int:
-    """Return how many objects stay until they are deleted."""
+    """Return the number of published objects."""
     store = node.worker.object_store
     return sum(store.claims.is_published(obj_id) for obj_id in store.outlines())
