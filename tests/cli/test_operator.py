@@ -1,4 +1,4 @@
-"""What an operator meets in the first days: restarts, renewed certificates, data sets, and what errors say."""
+"""The first days of an operator: restarts, renewed certificates, data sets, and what errors say."""
 
 import http.client
 import json

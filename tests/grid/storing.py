@@ -1,4 +1,4 @@
-"""What the tests of stores share: a worker with an object manager, and a peer that speaks to it in bytes."""
+"""Helpers of the tests of stores: a worker with an object manager, and a peer that sends it bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTP API of a node: who may do what, what is refused and how, and that no values are in it."""
+"""The HTTP API of a node: permissions, refusals, and that it carries no data values."""
 
 import asyncio
 import contextlib

@@ -41,7 +41,7 @@ def tokens(key, revocations, clock):
     return Tokens("hospital-a", key, revocations, clock)
 
 
-# What is revoked -------------------------------------------------------------------------------------------
+# Revoked tokens --------------------------------------------------------------------------------------------
 
 
 def test_one_token_is_revoked(tokens):

@@ -169,7 +169,7 @@ def test_ids_and_labels_are_kept_as_they_are(node):
 
 
 def test_publishing_later_tags_and_garbage(node):
-    """What is sent with tags is published by the sender's side; what is published later is written then."""
+    """An object sent with tags is published by the sender; an object published later is written then."""
     peer = node.peer()
     peer.send(torch.ones(2), "temporary", published=False)
     assert not node.storage.items()
@@ -445,7 +445,7 @@ class Launcher:
         self.process = warm.popen(LAUNCHER, cwd=ROOT, text=True, env=environment, **pipes)
 
     def run(self, job: str, where: object, first: int = 0, lines: int | None = None) -> list[list[str]]:
-        """Start a process; kill it after so many lines, and a moment; return all that it said."""
+        """Start a process; kill it shortly after a number of lines; return its output."""
         self.process.stdin.write(f"{job}\t{where}\t{first}\n")
         self.process.stdin.flush()
         pid = int(self._line()[1])
@@ -481,7 +481,11 @@ def test_kill_9_loses_nothing_that_was_acknowledged(where, launcher):
         told = [(what, int(number)) for what, number in launcher.run("write", where, first, random.randint(12, 24))]
         states.update({number: what for what, number in told})
         last = max(number for what, number in told if what == "sent")
-        begun = {last + 1: "sent", last - 2: "deleted", last - 1: "changed"}  # one of these may be done, and not told
+        begun = {
+            last + 1: "sent",
+            last - 2: "deleted",
+            last - 1: "changed",
+        }  # one of these may be done without an acknowledgement
         first = last + 2
         node = StoredNode(where)
         try:

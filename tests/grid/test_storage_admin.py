@@ -1,4 +1,4 @@
-"""What an owner does: publish, list, delete, export and import, and a folder of data that is published at start."""
+"""The owner's operations: publish, list, delete, export and import, and a folder of data that is published at start."""
 
 from __future__ import annotations
 

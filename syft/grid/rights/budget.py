@@ -34,7 +34,7 @@ def account_name(item: Item) -> str:
 
 
 def shown(name: str) -> str:
-    """Return the id of the data set in the name of an account, for display."""
+    """Return the id of the data set of an account, for display."""
     return str(json.loads(name)[1])
 
 
