@@ -141,9 +141,9 @@ def test_the_log_says_who_came_and_who_was_refused_and_why(hospital):
     refused = run("node", "users", "list", "--url", hospital.url, "--token-file", hospital.folder / "alina.token")
     assert refused.code == 1
     alina.close()
-    wait_for(lambda: "alina (user) left, from 127.0.0.1" in hospital.log)
-    assert "alina (user) came from 127.0.0.1" in hospital.log
-    assert "Somebody from 127.0.0.1 was not let in: This is not a valid token" in hospital.log
+    wait_for(lambda: "alina (user) disconnected from 127.0.0.1" in hospital.log)
+    assert "alina (user) connected from 127.0.0.1" in hospital.log
+    assert "A client from 127.0.0.1 was refused: This is not a valid token" in hospital.log
     assert "was refused GET /v1/users: A token of role 'user' may not" in hospital.log
     assert "ASGI" not in hospital.log and "geheim" not in hospital.log
 

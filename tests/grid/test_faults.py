@@ -1,4 +1,4 @@
-"""Faults of real machines: nodes as processes, killed, cut off, slowed down, out of disk, with wrong clocks."""
+"""Faults of real machines: nodes as processes that are killed, cut off, slowed down, out of disk, with wrong clocks."""
 
 import contextlib
 import json
@@ -270,7 +270,7 @@ def stop_in_the_middle(process, alice):
 
 
 def figures(process):
-    """Return the metrics of a node."""
+    """Metrics of a node."""
     import http.client
 
     connection = http.client.HTTPConnection("127.0.0.1", process.port, timeout=60)

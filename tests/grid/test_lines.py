@@ -46,7 +46,7 @@ def alice(hook, small):
 
 
 class SlowPipe:
-    """A pipe whose chunks arrive one by one, each after a number of seconds of its own clock."""
+    """A pipe whose pieces arrive one after the other, each after some seconds of its own clock."""
 
     def __init__(self, monkeypatch, pieces, patience=60.0):
         self.now, self.patience, self._pieces = 0.0, patience, iter(pieces)
@@ -312,7 +312,7 @@ def test_version_returns_the_running_version(small):
 
 
 def test_a_node_that_stops_does_not_fill_the_client(hook, monkeypatch):
-    """A client that sends to a node which reads nothing waits, gets an error, and can continue."""
+    """A client of a node that reads nothing waits, and gets a TimeoutError; later it can go on."""
     monkeypatch.setattr(websocket_stream, "MAX_UNCONFIRMED", 32 * MiB)
     part = torch.zeros(MiB).random_()  # 4 MiB
     with node("paused") as process:
