@@ -119,7 +119,7 @@ def test_a_second_node_on_the_same_store_gives_one_line(node, place):
         (("--cert", "missing.pem"), "both"),
         (("--id", " "), "id of a node"),
         (("--store", "postgresql://user:geheim@nowhere.example/db"), "home"),
-        (("--data", "nowhere"), "not there"),
+        (("--data", "nowhere"), "does not exist"),
     ],
 )
 def test_what_can_not_start_says_why_in_one_line(words, text):
