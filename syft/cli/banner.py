@@ -50,7 +50,7 @@ def welcome(node: Node, facts: dict[str, Any], show_token: bool, beside: bool) -
 
     settings = node.settings
     url = public_url(node)
-    say(f"Node {settings.id} (resyft {node.desk.version()['resyft']})", style="bold", error=beside)
+    say(f"Node {settings.id} (resyft {node.context.version()['resyft']})", style="bold", error=beside)
     _serves(node, facts, beside)
     lines = {"to": _to_whom(node), "at": url, "key": node.identity.fingerprint, "store": _where(facts)}
     if settings.certificate is not None:

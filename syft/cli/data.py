@@ -60,7 +60,7 @@ def _import(talk: ApiClient, file: Path) -> Any:
 
     if talk.node is None:
         raise SyftError("A .resyft file is imported by a node that does not run: stop it first, and use --store.")
-    return ObjectAdmin(talk.node.keeper).load(file)
+    return ObjectAdmin(talk.node.object_manager).load(file)
 
 
 def _publish(talk: ApiClient, file: Path, tags: list[str], description: str | None) -> list[Any]:
@@ -71,7 +71,9 @@ def _publish(talk: ApiClient, file: Path, tags: list[str], description: str | No
     if file.suffix.lower() not in READERS:
         raise SyftError(f"{file.name} has an unsupported file type. Supported types: {', '.join(sorted(READERS))}.")
     try:
-        tensors, about = read_file(file, math.inf if talk.node is None else ObjectAdmin(talk.node.keeper).room())
+        tensors, about = read_file(
+            file, math.inf if talk.node is None else ObjectAdmin(talk.node.object_manager).room()
+        )
     except (UnreadableFileError, QuotaExceededError) as error:
         raise SyftError(f"{file.name} was not published: {error}.") from None
     _warn_of_duplicates(talk, file)
@@ -83,7 +85,7 @@ def _publish(talk: ApiClient, file: Path, tags: list[str], description: str | No
             text = description if description is not None else about
             plain = tensor.detach().clone().contiguous()
             if talk.node is not None:
-                ids.append(ObjectAdmin(talk.node.keeper).publish(plain, words, text))
+                ids.append(ObjectAdmin(talk.node.object_manager).publish(plain, words, text))
             else:
                 ids.append(_send(client, plain, words, text))
     except QuotaExceededError as error:
@@ -168,7 +170,7 @@ def _export_whole(talk: ApiClient, object_id: str, file: Path) -> None:
 
     if talk.node is None:
         raise SyftError("A .resyft file is written by a node that does not run: stop it first, and use --store.")
-    ObjectAdmin(talk.node.keeper).export(file, [_known_id(talk.node.keeper.objects, object_id)])
+    ObjectAdmin(talk.node.object_manager).export(file, [_known_id(talk.node.object_manager.objects, object_id)])
 
 
 def _known_id(objects: Any, text: str) -> Any:

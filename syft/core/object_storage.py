@@ -34,10 +34,10 @@ class ObjectStore:
     Reads, writes and deletions are single dictionary operations, so threads and finalizers may do them at any time.
 
     Attributes:
-        keeper: counts the stored objects and writes them to disk; None without storage.
+        object_manager: counts the stored objects and writes them to disk; None without storage.
     """
 
-    keeper: Any = None
+    object_manager: Any = None
 
     def __init__(self, worker_id: object) -> None:
         self.worker_id = worker_id

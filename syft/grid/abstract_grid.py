@@ -1,4 +1,4 @@
-"""AbstractGrid: many workers as one: search them all, host models at some, ask the models wherever they are."""
+"""AbstractGrid: search many workers, host models at some of them, and query the models."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from syft.grid.parallel import PATIENCE
 class AbstractGrid(abc.ABC):
     """A grid of workers.
 
-    An encrypted model takes SMPC_HOST_CHUNK workers, or three where there are no more: the last of them deals random
-    numbers, all others hold shares. So four are three holders, of which any two together learn nothing, and a dealer.
+    An encrypted model takes SMPC_HOST_CHUNK workers, or three if there are no more: the last is the dealer, the others
+    hold shares. Four workers are a dealer and three parties, any two of which together learn nothing.
 
-    A worker that is not there is left out, with a warning; nothing waits for it longer than `patience` seconds.
+    An unreachable worker is skipped with a warning, after at most `patience` seconds.
     """
 
     SMPC_HOST_CHUNK = 4
@@ -24,7 +24,7 @@ class AbstractGrid(abc.ABC):
 
     @abc.abstractmethod
     def search(self, *query: str) -> dict[Any, list[Any]]:
-        """Find what matches all words, everywhere: {worker id: pointers}; workers without a match are left out."""
+        """Return the matching objects of all workers: {worker id: pointers}, without workers that have none."""
 
     @abc.abstractmethod
     def serve_model(
@@ -44,4 +44,4 @@ class AbstractGrid(abc.ABC):
 
     @abc.abstractmethod
     def run_remote_inference(self, id: str, data: object, mpc: bool = False) -> Any:
-        """Ask a model wherever it is hosted, and return its answer."""
+        """Run a hosted model, and return its result."""

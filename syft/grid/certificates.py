@@ -1,7 +1,7 @@
 """Certificates for a team: a private authority, and certificates of nodes that it signs.
 
-The owner of the authority runs this once and keeps its key; a node gets a certificate and a key; clients get the file
-`authority.pem`, which is public. Nothing is sent anywhere.
+The owner of the authority creates it once and keeps its key; each node gets a certificate and a key; clients get the
+public file `authority.pem`. Nothing is sent over the network.
 
 Example:
     >>> import tempfile
@@ -51,12 +51,12 @@ __all__ = [
 ]
 
 AUTHORITY, AUTHORITY_KEY = "authority.pem", "authority.key"
-# A certificate counts from an hour before it was made: clocks differ.
+# A certificate is valid from an hour before its creation, since clocks differ.
 _HEAD_START = datetime.timedelta(hours=1)
 _MAX_DAYS = 36_500
 _MAX_HOSTS = 100
 _MAX_BYTES = 1 << 20
-# One part of a host name; a star may stand for a first part.
+# One label of a host name; the first may be a wildcard.
 _PART = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _FILE_NAME = re.compile(r"\w[\w.-]{0,99}")
 _NO_USAGE = dict.fromkeys(
@@ -77,11 +77,11 @@ _NO_USAGE = dict.fromkeys(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Authority:
-    """What signs the certificates of a team.
+    """The files of a certificate authority.
 
     Attributes:
-        certificate: the file that clients trust; public.
-        key: the file that signs; whoever has it can pose as any node.
+        certificate: the public file that clients trust.
+        key: the private key; with it, any node can be impersonated.
     """
 
     certificate: Path
@@ -90,11 +90,11 @@ class Authority:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NodeCertificate:
-    """What a node shows to who connects.
+    """The files of a node's certificate.
 
     Attributes:
-        certificate: the file of the certificate; public.
-        key: the file of its key.
+        certificate: the public certificate.
+        key: its private key.
     """
 
     certificate: Path
@@ -104,16 +104,16 @@ class NodeCertificate:
 def make_authority(
     folder: str | os.PathLike[str], name: str, *, days: int = 3650, overwrite: bool = False
 ) -> Authority:
-    """Make an authority: `authority.pem`, which clients get, and `authority.key`, which nobody gets.
+    """Create an authority: `authority.pem` for clients, and `authority.key`, which stays secret.
 
     Args:
-        folder: where the files go; made for this user alone if it is not there.
-        name: of the team.
-        days: how long it is good.
-        overwrite: whether one that is there is replaced; all certificates that it signed are then worth nothing.
+        folder: the folder of the files; it is created with mode 0700 if it does not exist.
+        name: the name of the team.
+        days: its validity in days.
+        overwrite: whether to replace an existing one, which invalidates all certificates that it signed.
 
     Raises:
-        CertificateError: there is one already, or an argument is no good.
+        CertificateError: an authority exists already, or an argument is invalid.
     """
     place = private_folder(folder)
     authority = Authority(place / AUTHORITY, place / AUTHORITY_KEY)
@@ -128,8 +128,8 @@ def make_authority(
     certificate = builder.sign(key, hashes.SHA256())
     if not overwrite and (authority.certificate.exists() or not new_file(authority.key, _key_bytes(key))):
         raise CertificateError(
-            f"There is an authority in {place} already, and nodes may depend on it. Use it: load_authority(folder). "
-            "Or replace it, and then all certificates that it signed: make_authority(folder, name, overwrite=True)"
+            f"{place} already contains an authority, and nodes may depend on it. Use it: load_authority(folder). Or "
+            "replace it and all its certificates: make_authority(folder, name, overwrite=True)"
         )
     _write_pair(authority, certificate, key)
     return authority
@@ -139,7 +139,7 @@ def load_authority(folder: str | os.PathLike[str]) -> Authority:
     """Return the authority in a folder.
 
     Raises:
-        CertificateError: there is none, others may read its key, or certificate and key do not belong together.
+        CertificateError: there is none, others may read its key, or certificate and key do not match.
     """
     authority = Authority(Path(folder) / AUTHORITY, Path(folder) / AUTHORITY_KEY)
     _load(authority)
@@ -155,19 +155,19 @@ def issue(
     name: str = "node",
     node_id: str | None = None,
 ) -> NodeCertificate:
-    """Make a key and a certificate for a node; one that is there is renewed.
+    """Create a key and a certificate for a node; an existing one is renewed.
 
     Args:
-        authority: what signs it, or the folder where that is.
-        hosts: the names and addresses by which clients connect; one or more.
-        folder: where the files go; made for this user alone if it is not there.
-        days: how long it is good; never longer than the authority.
-        name: of the two files, NAME.pem and NAME.key.
+        authority: the signing authority, or its folder.
+        hosts: the host names and addresses that clients use; at least one.
+        folder: the folder of the files; it is created with mode 0700 if it does not exist.
+        days: its validity in days; never longer than the authority's.
+        name: the base name of the files NAME.pem and NAME.key.
         node_id: the id of the node that the certificate is for. Other nodes then accept it from this node only, and no
             other node starts with it. None: it binds host names only.
 
     Raises:
-        CertificateError: an argument is no good, or the authority can't sign.
+        CertificateError: an argument is invalid, or the authority can't sign.
     """
     if not _FILE_NAME.fullmatch(name) or f"{name}.pem" == AUTHORITY:
         raise CertificateError("The files of a certificate need a plain name, other than the authority's: name='node'.")
@@ -179,7 +179,7 @@ def issue(
     start, end = _period(days)
     last = signer.not_valid_after_utc
     if last <= datetime.datetime.now(datetime.UTC):
-        raise CertificateError(f"The authority at {known.certificate} has expired. Make a new one: make_authority")
+        raise CertificateError(f"The authority at {known.certificate} has expired. Create a new one: make_authority")
     key = ec.generate_private_key(ec.SECP256R1())
     signer_id = signer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     builder = (
@@ -197,12 +197,12 @@ def issue(
 
 
 def fingerprint(certificate: str | os.PathLike[str]) -> str:
-    """Return what a certificate may be recognised by, to be compared over the telephone."""
+    """Return the fingerprint of a certificate."""
     return "SHA256:" + _read_certificate(Path(certificate)).fingerprint(hashes.SHA256()).hex(":").upper()
 
 
 def certificate_of(certificate: str | os.PathLike[str] | None, node_id: ObjectId) -> bytes | None:
-    """Return the hash of a node's certificate, which other nodes are shown; None without TLS.
+    """Return the hash of a node's certificate, which is sent to other nodes; None without TLS.
 
     Raises:
         CertificateError: the certificate names another node.
@@ -226,21 +226,19 @@ def certificate_of(certificate: str | os.PathLike[str] | None, node_id: ObjectId
 def expiry_warning(
     certificate: str | os.PathLike[str], *, days: int = 30, now: datetime.datetime | None = None
 ) -> str | None:
-    """Return a sentence if a certificate is not good, or will not be for long; else None.
+    """Return a warning if a certificate is invalid or about to expire; else None.
 
     Args:
         certificate: its file.
-        days: how many days before its end the warning begins.
-        now: the time to compare with, with its time zone; None: that of this machine.
+        days: the number of days before the expiry at which the warning begins.
+        now: the time to compare with, with its time zone; None: now.
     """
     found = _read_certificate(Path(certificate))
     moment = now or datetime.datetime.now(datetime.UTC)
     start, end = found.not_valid_before_utc, found.not_valid_after_utc
     renew = "Renew it: syft.grid.certificates.issue(authority, hosts, folder)"
     if moment < start:
-        return (
-            f"The certificate at {certificate} is good only from {start:%Y-%m-%d %H:%M} UTC on. Check the clock: date"
-        )
+        return f"The certificate at {certificate} is not valid before {start:%Y-%m-%d %H:%M} UTC. Check the clock: date"
     if moment >= end:
         return f"The certificate at {certificate} expired on {end:%Y-%m-%d %H:%M} UTC; no client accepts it. {renew}"
     left = (end - moment) / datetime.timedelta(days=1)
@@ -257,7 +255,7 @@ def _subject(name: str) -> x509.Name:
 
 def _period(days: float) -> tuple[datetime.datetime, datetime.datetime]:
     if type(days) not in (int, float) or not 0 < days <= _MAX_DAYS:
-        raise CertificateError(f"A certificate is good for more than 0 and at most {_MAX_DAYS} days.")
+        raise CertificateError(f"The validity of a certificate must be above 0 and at most {_MAX_DAYS} days.")
     now = datetime.datetime.now(datetime.UTC)
     return now - _HEAD_START, now + datetime.timedelta(days=days)
 
@@ -275,10 +273,10 @@ def _started(
 
 
 def _alternatives(hosts: Sequence[str]) -> list[x509.GeneralName]:
-    """Return the names and addresses that a certificate is for."""
+    """Return the host names and addresses of a certificate."""
     if not 0 < len(hosts) <= _MAX_HOSTS:
         raise CertificateError(
-            f"A certificate is for 1 to {_MAX_HOSTS} hosts: issue(authority, ['node.example'], folder)."
+            f"A certificate needs 1 to {_MAX_HOSTS} hosts: issue(authority, ['node.example'], folder)."
         )
     names = [_alternative(host if type(host) is str else "") for host in hosts]
     return list(dict.fromkeys(names))
@@ -286,7 +284,7 @@ def _alternatives(hosts: Sequence[str]) -> list[x509.GeneralName]:
 
 def _node_name(node_id: str) -> x509.GeneralName:
     if type(node_id) is not str or not 0 < len(node_id) <= 100 or printable(node_id) != node_id or "\n" in node_id:
-        raise CertificateError("node_id is the id of a node, 1 to 100 printable characters, such as hospital-a.")
+        raise CertificateError("node_id must be the id of a node, 1 to 100 printable characters, such as hospital-a.")
     return x509.UniformResourceIdentifier(uri_of(node_id))
 
 
@@ -305,7 +303,7 @@ def _alternative(host: str) -> x509.GeneralName:
         parts = parts[1:]
     if len(name) > 253 or not all(map(_PART.fullmatch, parts)):
         raise CertificateError(
-            f"{printable(host)[:80]!r} is no name of a host and no address. Give what clients connect to, without "
+            f"{printable(host)[:80]!r} is not a host name or address. Pass the host that clients use, without "
             "scheme and port: 'node.example' or '192.0.2.7'."
         )
     return x509.DNSName(name)
@@ -327,15 +325,13 @@ def _load(authority: Authority) -> tuple[x509.Certificate, ec.EllipticCurvePriva
     """Return the certificate of an authority and its key."""
     certificate = _read_certificate(authority.certificate)
     if authority.key.is_file() and is_open(authority.key.stat()):
-        raise CertificateError(f"Others may read the key of the authority. First type: chmod 600 {authority.key}")
+        raise CertificateError(f"Other users may read the key of the authority. Run: chmod 600 {authority.key}")
     try:
         key = serialization.load_pem_private_key(_read(authority.key), password=None)
     except (ValueError, TypeError):
-        raise CertificateError(f"{authority.key} holds no key that is not encrypted. Name the right file.") from None
+        raise CertificateError(f"{authority.key} holds no unencrypted key. Pass another file.") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
-        raise CertificateError(
-            f"{authority.certificate} and {authority.key} do not belong together. Put both back from a backup."
-        )
+        raise CertificateError(f"{authority.certificate} and {authority.key} do not match. Restore both from a backup.")
     return certificate, key
 
 
@@ -343,7 +339,7 @@ def _read_certificate(path: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(_read(path))
     except ValueError:
-        raise CertificateError(f"{path} holds no certificate in PEM form. Name the right file.") from None
+        raise CertificateError(f"{path} holds no PEM certificate. Pass another file.") from None
 
 
 def _read(path: Path) -> bytes:
@@ -351,4 +347,4 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(_MAX_BYTES)
     except OSError as error:
-        raise CertificateError(f"{path} can't be read ({error.strerror}). Name a file that is there.") from None
+        raise CertificateError(f"{path} can't be read ({error.strerror}). Pass another file.") from None

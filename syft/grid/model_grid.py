@@ -1,4 +1,4 @@
-"""ModelGrid: hosting models in a grid and asking them, whatever the grid knows its workers by."""
+"""ModelGrid: host and query models in a grid, for all kinds of grids."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 logger = logging.getLogger("syft.grid")
-# What says that a worker is not there, as opposed to what it answers.
-GONE = (WorkerLostError, OSError, TimeoutError)
-# Two workers that hold shares, and a dealer.
-LEAST_PARTIES = 3
+# Errors of unreachable workers.
+UNREACHABLE_ERRORS = (WorkerLostError, OSError, TimeoutError)
+# Two parties and a dealer.
+MIN_PARTIES = 3
 _choose = random.SystemRandom()
 Hosts = list[tuple[Any, Facts]]
 Failures = list[tuple[Any, Exception]]
 
 
 class ModelGrid(AbstractGrid):
-    """What grids have in common; those that derive from it say which workers there are."""
+    """The common part of grids; subclasses provide the workers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,15 +43,15 @@ class ModelGrid(AbstractGrid):
         self._asked: Counter[Any] = Counter()
         self._counting = threading.Lock()
 
-    # --- what kinds of grids differ in ----------------------------------------------------------------------
+    # --- provided by subclasses -----------------------------------------------------------------------------
 
     @abc.abstractmethod
     def _candidates(self, id: str, count: int, mpc: bool) -> list[Any]:
-        """Return workers that could host a model, at least as many as wanted if there are."""
+        """Return workers that could host a model, at least the wanted number if possible."""
 
     @abc.abstractmethod
     def _known_hosts(self, id: str, mpc: bool) -> list[Any]:
-        """Return workers that may host a model: all of them that do, and perhaps others."""
+        """Return workers that may host a model: all its hosts, and possibly others."""
 
     @abc.abstractmethod
     def _worker(self, worker_id: object) -> Any:
@@ -73,21 +73,21 @@ class ModelGrid(AbstractGrid):
         """Host a model at random workers; an earlier one of this name is replaced.
 
         Args:
-            model: a plan that is built, or a module.
+            model: a built plan, or a module.
             id: its name.
-            mpc: encrypt it over several workers (see AbstractGrid), so that none of them has it.
-            allow_remote_inference: whether others may ask it.
-            allow_download: whether others may have it; not with `mpc`.
-            n_replica: at how many workers; with `mpc`, by how many groups of workers.
+            mpc: encrypt it over several workers (see AbstractGrid), none of which can read it.
+            allow_remote_inference: whether others may run it.
+            allow_download: whether others may download it; not with `mpc`.
+            n_replica: the number of hosts; with `mpc`, the number of groups of workers.
             args_shape: the shapes of its inputs, for a module: [(1, 64)].
             max_requests_per_user: with `mpc`, the number of requests that each party answers to one user in a day;
                 None: no limit.
         """
         id = check_name(str(id))
         if type(n_replica) is not int or n_replica < 1:
-            raise ModelError("n_replica is a whole number, from 1 on.")
+            raise ModelError(f"n_replica must be a whole number of at least 1, got {n_replica!r}.")
         if mpc and allow_download:
-            raise ModelError("An encrypted model can't be downloaded: nobody there has it.")
+            raise ModelError("An encrypted model can't be downloaded: no worker has it. Pass allow_download=False.")
         if mpc:
             groups = self._groups(self._candidates(id, n_replica * self.SMPC_HOST_CHUNK, mpc), n_replica)
             check_limit(max_requests_per_user)
@@ -97,7 +97,7 @@ class ModelGrid(AbstractGrid):
             return
         candidates = self._candidates(id, n_replica, mpc)
         if n_replica > len(candidates):
-            raise ModelError(f"{n_replica} replicas take as many workers; {len(candidates)} are there.")
+            raise ModelError(f"{n_replica} replicas need {n_replica} workers; {len(candidates)} are available.")
         chosen = _choose.sample(candidates, n_replica)
         self._remove(id, keep=chosen)
         allowed = {"allow_download": allow_download, "allow_remote_inference": allow_remote_inference}
@@ -105,20 +105,20 @@ class ModelGrid(AbstractGrid):
 
     def _groups(self, candidates: list[Any], count: int) -> list[list[Any]]:
         kinds: dict[str, list[Any]] = {}
-        for worker in candidates:  # workers of one kind only can compute together
+        for worker in candidates:  # only workers of one kind can compute together
             kinds.setdefault(location_kind(worker), []).append(worker)
         candidates = max(kinds.values(), key=len, default=[])
         size = min(self.SMPC_HOST_CHUNK, len(candidates) // count)
-        if size < LEAST_PARTIES:
+        if size < MIN_PARTIES:
             raise ModelError(
-                f"An encrypted model takes at least {LEAST_PARTIES} workers of one kind, two that hold shares and a "
+                f"An encrypted model takes at least {MIN_PARTIES} workers of one kind, two that hold shares and a "
                 f"dealer; {len(candidates)} are there for {count} of it."
             )
         mixed = _choose.sample(candidates, size * count)
         return [mixed[start : start + size] for start in range(0, len(mixed), size)]
 
     def _remove(self, id: str, keep: Sequence[Any] = ()) -> None:
-        """Have earlier hosts of a model forget it, so that no old one answers."""
+        """Delete a model at its previous hosts, so that no old version is served."""
         before = [worker for mpc in (False, True) for worker, _ in self._found(id, mpc)[0]]
         _, failed = ask_all([w for w in before if w not in keep], lambda w: client.delete(w, id), self.patience)
         if failed:
@@ -136,19 +136,19 @@ class ModelGrid(AbstractGrid):
     def _host_encrypted(
         self, hosts: Sequence[Any], model: object, id: str, allowed: bool, args_shape: Any, limit: int | None
     ) -> None:
-        """Host an encrypted model: the last worker deals, the others hold shares."""
+        """Host an encrypted model: the last worker is the dealer, the others hold shares."""
         draft = EncryptedDraft(model, id, hosts[:-1], hosts[-1], allowed, args_shape, limit)
         self._host(draft.holders, id, draft.host)
 
-    # --- finding --------------------------------------------------------------------------------------------
+    # --- search ---------------------------------------------------------------------------------------------
 
     def query_model_hosts(self, id: str, mpc: bool = False, owner: str | None = None) -> Any:
-        """Return the worker that hosts a model, or a tuple: its replicas, or those who hold shares and the dealer.
+        """Return the worker that hosts a model, or a tuple: its replicas, or its parties and the dealer.
 
         Args:
             id: the name of the model.
             mpc: look for an encrypted model.
-            owner: who hosted it, where several users host one of this name.
+            owner: the user who hosted it, if several users host a model with this name.
         """
         hosts = self._hosts(str(id), mpc, owner)
         if not mpc:
@@ -157,14 +157,14 @@ class ModelGrid(AbstractGrid):
         return (*[worker for worker, _ in group], self._worker(group[0][1]["provider"]))
 
     def _hosts(self, id: str, mpc: bool, owner: str | None = None) -> Hosts:
-        """Return who says that it hosts a model, with what it says of it; at least one, or raises."""
+        """Return the hosts of a model with their descriptions of it; raise if there are none."""
         hosts, asked, failed = self._found(check_name(id), mpc)
         hosts = [(worker, facts) for worker, facts in hosts if owner is None or facts.get("owner") == owner]
         owners = sorted({str(facts["owner"]) for _, facts in hosts if facts.get("owner") is not None})
-        if len(owners) > 1:  # one of them may pretend to be the other
-            raise ModelError(f"Models {id!r} of different users are hosted: choose one by owner=, of {owners}.")
+        if len(owners) > 1:  # one user may impersonate another
+            raise ModelError(f"Several users host a model {id!r}. Pass owner=, one of {owners}.")
         if mpc and hosts and not complete_groups(hosts):
-            raise ModelError(f"Not all workers that hold shares of the model {id!r} are there.")
+            raise ModelError(f"Some workers that hold shares of the model {id!r} are not available.")
         if hosts:
             return hosts
         self._report(failed, () if len(failed) == len(asked) else asked, "asked")
@@ -172,7 +172,7 @@ class ModelGrid(AbstractGrid):
         raise ModelNotFoundError(f"No worker of this grid hosts the {kind} {id!r} for you: grid.serve_model(...).")
 
     def _found(self, id: str, mpc: bool) -> tuple[Hosts, list[Any], Failures]:
-        """Ask workers what they know of a model; returns who hosts it, who was asked, and who did not answer."""
+        """Query workers for a model; returns its hosts, the queried workers, and the failures."""
         asked = self._known_hosts(id, mpc)
         done, failed = ask_all(asked, lambda worker: _facts_at(worker, id), self.patience)
         return [(w, facts) for w, facts in done if facts is not None and facts["mpc"] is mpc], asked, failed
@@ -183,27 +183,26 @@ class ModelGrid(AbstractGrid):
         return {worker.id: pointers for worker, pointers in found if pointers}
 
     def _report(self, failed: Failures, done: Sequence[Any], what: str) -> None:
-        """Warn of workers that were left out; raise if nobody is left."""
+        """Warn of skipped workers; raise if none is left."""
         if failed and not done:
             worker, error = failed[0]
-            told = f"{worker.id!r}: {shorten(error)}"
-            raise SyftError(f"None of {len(failed)} workers could be {what}. {told}") from error
+            reason = f"{worker.id!r}: {shorten(error)}"
+            raise SyftError(f"None of {len(failed)} workers could be {what}. {reason}") from error
         for worker, error in failed:
             warnings.warn(f"Worker {worker.id!r} could not be {what}: {shorten(error)}", stacklevel=4)
 
-    # --- asking ---------------------------------------------------------------------------------------------
+    # --- inference ------------------------------------------------------------------------------------------
 
     def run_remote_inference(self, id: str, data: object, mpc: bool = False, owner: str | None = None) -> Any:
-        """Ask a model wherever it is hosted, and return its answer.
+        """Run a hosted model, and return its result.
 
-        Of several replicas the one is asked that has the fewest questions of this grid to answer; one that is not there
-        is skipped.
+        Requests go to the replica with the fewest outstanding requests of this grid; an unreachable one is skipped.
 
         Args:
             id: the name of the model.
             data: a tensor, or a tuple of them.
-            mpc: ask an encrypted model: no worker learns what is asked, or the answer.
-            owner: who hosted it, where several users host one of this name.
+            mpc: run an encrypted model: no worker learns the input or the result.
+            owner: the user who hosted it, if several users host a model with this name.
         """
         hosts = self._hosts(str(id), mpc, owner)
         if not mpc:
@@ -218,7 +217,7 @@ class ModelGrid(AbstractGrid):
         return self._ask_first(id, [group[0][0] for group in groups.values()], ask)
 
     def _ask_first(self, id: str, hosts: Sequence[Any], question: Callable[[Any], Any]) -> Any:
-        """Ask the least busy of several workers, then the next one, each at most once."""
+        """Send a request to the least busy of several workers; on a failure to the next, each at most once."""
         missing: Failures = []
         for worker in self._by_load(hosts):
             with self._counting:
@@ -226,17 +225,17 @@ class ModelGrid(AbstractGrid):
                 self._asked[worker.id] += 1
             try:
                 return question(worker)
-            except (*GONE, ModelNotFoundError) as error:
+            except (*UNREACHABLE_ERRORS, ModelNotFoundError) as error:
                 logger.info("Replica %r of model %r was skipped: %s", worker.id, id, type(error).__name__)
                 missing.append((worker, error))
             finally:
                 with self._counting:
                     self._outstanding[worker.id] -= 1
-        told = "; ".join(f"{worker.id!r}: {shorten(error)}" for worker, error in missing)
-        raise ModelError(f"No host of the model {id!r} answers. {told}")
+        reasons = "; ".join(f"{worker.id!r}: {shorten(error)}" for worker, error in missing)
+        raise ModelError(f"No host of the model {id!r} answers. {reasons}")
 
     def _by_load(self, hosts: Sequence[Any]) -> list[Any]:
-        """Return workers in the order in which they are asked: the least busy first, among equals the least asked."""
+        """Return workers by outstanding requests, then by total requests, the least first."""
         with self._counting:
             return sorted(hosts, key=lambda worker: (self._outstanding[worker.id], self._asked[worker.id]))
 
@@ -249,7 +248,7 @@ def _facts_at(worker: BaseWorker, id: str) -> Facts | None:
 
 
 def complete_groups(hosts: Hosts) -> list[Hosts]:
-    """Return the groups of workers that hold all shares of a model, each in the order of its parties."""
+    """Return the groups of workers that hold all shares of a model, each in party order."""
     by_version: dict[Any, dict[Any, tuple[Any, Facts]]] = {}
     for worker, facts in hosts:
         by_version.setdefault(facts.get("version"), {})[worker.id] = (worker, facts)

@@ -1,4 +1,4 @@
-"""Ask several workers at the same time, and wait no longer than some time for the slowest."""
+"""Call several workers concurrently, with a timeout."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ PATIENCE = 20.0
 def ask_all(
     workers: Iterable[Any], question: Callable[[Any], Any], patience: float = PATIENCE
 ) -> tuple[list[tuple[Any, Any]], list[tuple[Any, Exception]]]:
-    """Ask all workers a question, each in a thread of its own.
+    """Call a function for all workers, each in its own thread.
 
     Args:
-        workers: whom to ask.
+        workers: the workers.
         question: function(worker).
         patience: seconds to wait for all of them together.
 
     Returns:
-        (worker, answer) of those who answered, and (worker, error) of the others, both in the order of the workers.
+        (worker, result) of the successful calls, and (worker, error) of the others, both in the order of the workers.
     """
     asked = list(workers)
     answers: dict[int, Any] = {}
@@ -40,7 +40,7 @@ def ask_all(
 
     threads = []
     for number, worker in enumerate(asked):
-        # In the context of who asks: it says which worker acts, and what limits are in force.
+        # In the caller's context, which contains the acting worker and the limits.
         context = contextvars.copy_context()
         thread = threading.Thread(target=context.run, args=(ask, number, worker), name="syft grid", daemon=True)
         thread.start()

@@ -1,4 +1,4 @@
-"""Files that only this user may read, written whole or not at all."""
+"""Atomic writes of files that only this user may read."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ __all__ = ["is_open", "new_file", "private_folder", "replace_file"]
 
 
 def is_open(status: os.stat_result) -> bool:
-    """Say whether others than the user that a file belongs to may do something with it."""
+    """Return whether users other than its owner have access to a file."""
     return os.name == "posix" and bool(stat.S_IMODE(status.st_mode) & 0o077)
 
 
 def private_folder(folder: str | os.PathLike[str]) -> Path:
-    """Return a folder; what is not there of its path is made, and then only this user may look into it."""
+    """Return a folder; missing parts of its path are created with mode 0700."""
     path = Path(folder)
-    for part in (*reversed(path.parents), path):  # the mode of `mkdir(parents=True)` is that of the last one only
+    for part in (*reversed(path.parents), path):  # `mkdir(parents=True)` applies the mode to the last folder only
         part.mkdir(mode=0o700, exist_ok=True)
     return path
 
 
 def new_file(path: Path, contents: bytes) -> bool:
-    """Write a file that only this user may read; say whether it was not there yet.
+    """Create a file that only this user may read; returns whether it did not exist.
 
-    One that is there stays as it is, also when two processes come here at the same time.
+    An existing file is not changed, also if two processes create it at the same time.
     """
     draft = _draft(path, contents, 0o600)
     try:
@@ -43,7 +43,7 @@ def new_file(path: Path, contents: bytes) -> bool:
 
 
 def replace_file(path: Path, contents: bytes, mode: int = 0o600) -> None:
-    """Write a file in the place of one that may be there."""
+    """Write a file, replacing an existing one."""
     draft = _draft(path, contents, mode)
     try:
         draft.replace(path)
@@ -53,7 +53,7 @@ def replace_file(path: Path, contents: bytes, mode: int = 0o600) -> None:
 
 
 def _draft(path: Path, contents: bytes, mode: int) -> Path:
-    """Write a file next to another one; it is never more open than it will be."""
+    """Write a temporary file next to another one, with its final mode from the start."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
@@ -68,7 +68,7 @@ def _draft(path: Path, contents: bytes, mode: int) -> Path:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Let the names in a folder survive a loss of power, where the system can do that."""
+    """Flush the directory entries of a folder to disk, where supported."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

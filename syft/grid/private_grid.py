@@ -1,4 +1,4 @@
-"""PrivateGridNetwork: a grid of workers that the user holds: local ones, processes, websocket workers and nodes alike.
+"""PrivateGridNetwork: a grid of given workers: local ones, processes, websocket workers and nodes.
 
 Example:
     >>> import torch
@@ -23,7 +23,7 @@ from syft.workers.base import BaseWorker
 
 
 class PrivateGridNetwork(ModelGrid):
-    """A grid over workers that the user already holds.
+    """A grid of given workers.
 
     Args:
         *workers: workers of any kind, with different ids.
@@ -33,20 +33,20 @@ class PrivateGridNetwork(ModelGrid):
         super().__init__()
         for worker in workers:
             if not isinstance(worker, BaseWorker):
-                raise SyftError(f"A grid is made of workers, not of a {type(worker).__name__}.")
+                raise SyftError(f"PrivateGridNetwork() needs workers, got {type(worker).__name__}.")
         if len({worker.id for worker in workers}) != len(workers):
-            raise SyftError("The workers of a grid have different ids.")
+            raise SyftError("The workers of a grid must have different ids.")
         self.workers = list(workers)
 
     def search(self, *query: str) -> dict[Any, list[Any]]:
-        """Find what matches all words at all workers, at the same time.
+        """Search all workers concurrently.
 
         Args:
             *query: tags, ids, or parts of descriptions, that must all match.
 
         Returns:
-            {worker id: pointers}; workers without a match are left out. One that is not there is left out with a
-            warning; if none is there, that is an error.
+            {worker id: pointers}, without workers that have no match. An unreachable worker is skipped with a warning;
+            if none is reachable, an error is raised.
         """
         return self._search(self.workers, query)
 
@@ -62,7 +62,7 @@ class PrivateGridNetwork(ModelGrid):
         for worker in self.workers:
             if worker.id == worker_id:
                 return worker
-        raise ModelError(f"Worker {worker_id!r} is needed for this model and is not one of this grid.")
+        raise ModelError(f"Worker {worker_id!r} is needed for this model and is not in this grid.")
 
     def __repr__(self) -> str:
         return f"<PrivateGridNetwork of {', '.join(str(worker.id) for worker in self.workers) or 'no workers'}>"

@@ -1,7 +1,7 @@
-"""PublicGridNetwork: a grid of nodes that a gateway knows.
+"""PublicGridNetwork: a grid of the nodes registered at a gateway.
 
-The gateway says which nodes there are and what can be found where. It sees neither data nor the tokens of nodes: this
-client connects to each node by itself and shows it a token of its own.
+The gateway lists the nodes and their searchable contents. It sees neither data nor the tokens of nodes: the client
+connects to each node directly, with a separate token.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ MAX_NODES = 1024
 
 
 class PublicGridNetwork(ModelGrid):
-    """A grid of the nodes that a gateway knows.
+    """A grid of the nodes registered at a gateway.
 
     Args:
         hook: the TorchHook.
-        gateway_url: https://host:port, or http://localhost:port for a gateway of this machine.
+        gateway_url: https://host:port, or http://localhost:port for a gateway on this machine.
         credential: what nodes are shown. User and password (`AccountCredential`), with which this client logs in at
             each node; or a mapping of tokens by the address of a node, wss://host:port, or by its id. Tokens by address
             go to that address alone, whatever the gateway says; the others go where the gateway says that a node is.
-        token: what the gateway is shown.
-        ca: the file of the authority that signed the certificates of gateway and nodes; None: those of the system.
+        token: the token for the gateway.
+        ca: the file of the authority that signed the certificates of gateway and nodes; None: the system's authorities.
         nodes: the addresses of the only nodes to be connected to, for clients that do not trust the gateway with that.
 
     Example:
@@ -74,21 +74,20 @@ class PublicGridNetwork(ModelGrid):
             return ask(self._gateway, method, path, body, timeout=self.patience)
         except AuthenticationError as error:
             raise AuthenticationError(
-                f"The gateway {self.gateway_url} did not let you in, so pass token=... of the gateway, from its owner: "
-                f"{error}"
+                f"The gateway {self.gateway_url} refused access. Pass token=..., from the owner of the gateway: {error}"
             ) from None
         except OSError as error:
             raise SyftError(f"The gateway {self.gateway_url} can't be reached: {shorten(error)}") from None
 
     def _places(self, found: object) -> dict[str, str]:
-        """Return {node id: address} of a gateway's answer, which is not trusted to be one."""
+        """Return {node id: address} of a gateway's response, which is validated."""
         rows = found.get("nodes") if isinstance(found, dict) else None
         if not isinstance(rows, list) or len(rows) > MAX_NODES:
-            raise SyftError(f"What answers at {self.gateway_url} is not a gateway.")
+            raise SyftError(f"The server at {self.gateway_url} is not a gateway.")
         places: dict[str, str] = {}
         for row in rows:
             if not isinstance(row, dict) or not all(type(row.get(key)) is str for key in ("id", "address")):
-                raise SyftError(f"What answers at {self.gateway_url} is not a gateway.")
+                raise SyftError(f"The server at {self.gateway_url} is not a gateway.")
             if self._only is None or _place(row["address"]) in self._only:
                 places[row["id"]] = row["address"]
         return places
@@ -96,15 +95,15 @@ class PublicGridNetwork(ModelGrid):
     # --- nodes ----------------------------------------------------------------------------------------------
 
     def nodes(self) -> dict[str, str]:
-        """Return the nodes that the gateway knows at the moment: {id: address}."""
+        """Return the registered nodes: {id: address}."""
         return self._places(self._ask("GET", "/v1/nodes"))
 
     def connect(self, node_id: str, address: str) -> NodeClient:
-        """Return the client of a node, connecting when first needed.
+        """Return the client of a node; it connects at the first call.
 
         Args:
-            node_id: the name that the node must have.
-            address: where it is.
+            node_id: the expected id of the node.
+            address: its address.
         """
         with self._connecting:
             known = self._clients.get(node_id)
@@ -124,11 +123,11 @@ class PublicGridNetwork(ModelGrid):
         by_place = {_place(key): token for key, token in self._tokens.items() if "://" in key}
         token = by_place.get(_place(address), self._tokens.get(node_id))
         if token is None:
-            raise AuthenticationError(f"There is no token for node {node_id!r} at {address} in the credential.")
+            raise AuthenticationError(f"The credential has no token for node {node_id!r} at {address}.")
         return token
 
     def _connected(self, places: Mapping[str, str], what: str) -> list[NodeClient]:
-        """Connect to nodes at the same time; those that can't be reached are left out, with a warning."""
+        """Connect to nodes concurrently; unreachable ones are skipped with a warning."""
         rows = [_NodeAddress(node_id, address) for node_id, address in places.items()]
         done, failed = ask_all(rows, lambda row: self.connect(row.id, row.address), self.patience)
         self._report(failed, done, what)
@@ -143,17 +142,17 @@ class PublicGridNetwork(ModelGrid):
     # --- documented -----------------------------------------------------------------------------------------
 
     def search(self, *query: str) -> dict[Any, list[Any]]:
-        """Find what matches all tags at the nodes of the grid: {node id: pointers}.
+        """Search the nodes of the grid for objects with all tags: {node id: pointers}.
 
         Args:
             *query: tags that must all match.
         """
         if not all(type(word) is str for word in query):
-            raise SyftError("A grid is searched by tags, which are texts.")
+            raise SyftError("search() needs tags, which are texts.")
         places = self._places(self._ask("POST", GATEWAY_ENDPOINTS.SEARCH_TAGS, {"query": list(query)}))
         return self._search(self._connected(places, "searched"), query)
 
-    # --- what the base class asks for -----------------------------------------------------------------------
+    # --- required by ModelGrid ------------------------------------------------------------------------------
 
     def _candidates(self, id: str, count: int, mpc: bool) -> list[Any]:
         chosen = GATEWAY_ENDPOINTS.SELECT_ENCRYPTED_MODEL_HOSTS if mpc else GATEWAY_ENDPOINTS.SELECT_MODEL_HOST
@@ -163,14 +162,14 @@ class PublicGridNetwork(ModelGrid):
     def _known_hosts(self, id: str, mpc: bool) -> list[Any]:
         path = GATEWAY_ENDPOINTS.SEARCH_ENCRYPTED_MODEL if mpc else GATEWAY_ENDPOINTS.SEARCH_MODEL
         found = self._connected(self._places(self._ask("POST", path, {"model_id": id})), "asked")
-        with self._connecting:  # the gateway hears of a new model a little later
+        with self._connecting:  # the gateway learns of a new model with the next heartbeat
             known = {client.id: client for client in (*found, *self._clients.values())}
         return list(known.values())
 
     def _worker(self, worker_id: object) -> Any:
         places = self._places(self._ask("GET", f"/v1/nodes?{urlencode({'id': worker_id})}"))
         if worker_id not in places:
-            raise ModelError(f"The gateway {self.gateway_url} does not know node {worker_id!r}, which is needed.")
+            raise ModelError(f"Node {worker_id!r} is needed and is not registered at the gateway {self.gateway_url}.")
         return self.connect(worker_id, places[worker_id])
 
     def __repr__(self) -> str:
@@ -178,7 +177,7 @@ class PublicGridNetwork(ModelGrid):
 
 
 class _NodeAddress:
-    """A node that is not connected to yet; named as workers are in warnings."""
+    """A node without a connection, with an `id` for warnings."""
 
     def __init__(self, id: str, address: str) -> None:
         self.id = id
@@ -186,7 +185,7 @@ class _NodeAddress:
 
 
 def _place(url: str) -> str:
-    """Return an address in one form, whatever scheme it is written with."""
+    """Return the canonical form of an address, independent of its scheme."""
     host, port, secure = parse_address(url)
     return f"{'wss' if secure else 'ws'}://{host.casefold()}:{port}"
 
@@ -195,5 +194,5 @@ def _tokens_of(credential: object) -> dict[str, str] | None:
     if not isinstance(credential, Mapping):
         return None
     if not all(type(key) is str and type(token) is str for key, token in credential.items()):
-        raise SyftError("A mapping of tokens has the address, or the id, of each node, and its token.")
+        raise SyftError("A mapping of tokens must have addresses or ids of nodes as keys, and tokens as values.")
     return dict(credential)

@@ -1,4 +1,4 @@
-"""WebsocketServerWorker: a worker of this process that others reach over websockets."""
+"""WebsocketServerWorker: a worker of this process, served over websockets."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 class WebsocketServerWorker(VirtualWorker):
     """A worker that is served over websockets, from this process.
 
-    Without tokens it serves programs of this machine only, and releases everything that they ask for: a sandbox
-    between processes. A node (`python -m syft node start`) is for data that must not leak.
+    Without tokens it serves programs of this machine only, and releases every object on request. Use a node
+    (`python -m syft node start`) for private data.
 
     Args:
         hook: the TorchHook.
         host: the address to listen on.
-        port: the port; 0: any that is free, see `port` afterwards.
+        port: the port; 0: any free port, see the attribute `port`.
         id: the name of the worker.
-        log_msgs: keep every message received in `msg_history`.
+        log_msgs: record received messages in `msg_history`.
         verbose: log every message at info level.
         data: tensors to hold from the start.
-        loop: taken and ignored, as the server has a loop of its own.
+        loop: ignored; the server has its own event loop.
         cert_path: the certificate, for TLS.
         key_path: its key.
-        door: who is let in; by default everybody of this machine.
+        door: the authenticator; by default all programs of this machine have access.
         ca: the file of the authority that signed the certificates of other workers, which it then may connect to.
-        peers: the only places that it connects to for clients, as "host:port"; empty: all that `ca` allows.
-        trust_script_modules: load script modules that clients send, which are programs; plans need no trust.
+        peers: the only peers that it connects to, as "host:port"; empty: all that `ca` allows.
+        trust_script_modules: load script modules from clients, which are programs; plans need no trust.
 
     Example:
         >>> worker = sy.WebsocketServerWorker(hook, host="localhost", port=8777, id="alice")  # doctest: +SKIP
@@ -60,7 +60,7 @@ class WebsocketServerWorker(VirtualWorker):
         *args: object,
         **kwargs: Any,
     ) -> WebsocketServerWorker:
-        """Return the known worker of this id, if there is one of this class."""
+        """Return the registered worker of this class with this id; None if there is none."""
         known: WebsocketServerWorker | None = cls._known(hook, id, True)
         return object.__new__(cls) if known is None else known
 
@@ -82,24 +82,24 @@ class WebsocketServerWorker(VirtualWorker):
         peers: Iterable[str] = (),
     ) -> None:
         if getattr(self, "_server", None) is not None:
-            return  # the worker of this id that is there already, made by another cell
+            return  # created before, for example by another notebook cell
         door = door or OpenAuthenticator()
         check_exposure(host, cert_path is not None, door.tokens)
         super().__init__(hook, id=id, log_msgs=log_msgs, verbose=verbose, data=data)
-        self.trusts_script_modules = trust_script_modules  # they are programs, and come from other processes here
+        self.trusts_script_modules = trust_script_modules  # programs from other processes
         context = None if cert_path is None else server_context(cert_path, key_path)
         address = "127.0.0.1" if host == "localhost" else host
-        self._desk = NodeContext(self, door)
+        self._context = NodeContext(self, door)
         rules = OutboundPolicy(ca, is_loopback(host), tuple(peers))
-        self._desk.welcome_nodes(rules, certificate=certificate_of(cert_path, self.id))
+        self._context.welcome_nodes(rules, certificate=certificate_of(cert_path, self.id))
         for prepare in SERVED:
             prepare(self)
-        self._server = PortServer(make_app(self._desk, title=f"resyft worker {id}"), address, port, context)
+        self._server = PortServer(make_app(self._context, title=f"resyft worker {id}"), address, port, context)
         self.host, self.port = host, self._server.port
 
     @property
     def url(self) -> str:
-        """Where clients connect to."""
+        """The URL for clients."""
         return self._server.url
 
     def start(self, background: bool = False) -> None:
@@ -114,16 +114,16 @@ class WebsocketServerWorker(VirtualWorker):
             self._server.run()
 
     def stop(self) -> None:
-        """Stop to serve."""
+        """Stop serving."""
         self._server.stop()
 
     def list_objects(self, *args: object) -> str:
-        """Say what is held here: ids, shapes and tags, never values."""
+        """Return the ids, shapes and tags of the objects, without values."""
         return "\n".join(
             f"{obj_id}: {tuple(getattr(obj, 'shape', ()))} {' '.join(sorted(tags_of(obj)))}".rstrip()
             for obj_id, obj in self._objects.items()
         )
 
     def objects_count(self, *args: object) -> int:
-        """Count what is held here."""
+        """Return the number of objects."""
         return len(self._objects)

@@ -222,8 +222,8 @@ def store_model(worker: BaseWorker, session: Session, hosted: Hosted) -> None:
                 f"The name {hosted.name!r} is taken at {worker.id!r} by another user. Choose another name."
             )
         else:
-            if store.keeper is not None:
-                store.keeper.exchange(obj_id, hosted)
+            if store.object_manager is not None:
+                store.object_manager.exchange(obj_id, hosted)
             store.objects[obj_id] = hosted
             # The model of another user, once replaced, belongs to the new one.
             store.claims.publish(obj_id, session.client_id)

@@ -39,7 +39,7 @@ CIRCLE = "0123456789abcdef" * 2
 # What the owner keeps to itself.
 PREPARE = """
 from syft.grid.storage import ObjectAdmin
-ObjectAdmin(node.keeper).publish(torch.arange(4.0).tag("#secret"), tags=("#secret",), description="four numbers")
+ObjectAdmin(node.object_manager).publish(torch.arange(4.0).tag("#secret"), tags=("#secret",), description="four numbers")
 """
 
 

@@ -217,7 +217,7 @@ for call in (("read", "sealed:" + row["id"], ""), ("read", data, ""), ("remove",
         sums = [row[0] for row in database.execute("select checksum from objects")]
     assert sums
     assert not any(one in answer for one in sums)
-    assert "waits for its owner" in answer
+    assert "is pending" in answer
     assert "read ObjectNotFoundError\nread ObjectNotFoundError\nremove Frame" in answer and "header=False" in answer
     assert PATTERN not in target.line.received
     told = http(target.node, "GET", "requests", user=USER)

@@ -60,7 +60,7 @@ from pathlib import Path
 from syft.grid.identity import NodeIdentity
 secret = torch.tensor({list(SECRET)}, dtype=torch.float64).tag("#secret").describe("three numbers")
 from syft.grid.storage import ObjectAdmin
-ObjectAdmin(node.keeper).publish(secret, tags=("#secret",), description="three numbers")
+ObjectAdmin(node.object_manager).publish(secret, tags=("#secret",), description="three numbers")
 own = node.identity.tokens
 extra = {{}}
 real, own._clock = own._clock, lambda: time.time() - 7200
@@ -547,8 +547,8 @@ def test_fuzzed_frames(hook, target):
     """Mutated messages and frames against a live node: 50,000 with RESYFT_DEEP=1."""
     rng, context = random.Random(6), client_context(target.ca)
     pool = fuzzing.corpus(fuzzing.Target())
-    keeper = Visitor(target.url, target.tokens["bob"], context)
-    own = furnished(keeper, pool)
+    object_manager = Visitor(target.url, target.tokens["bob"], context)
+    own = furnished(object_manager, pool)
     hidden = Visitor(target.url, target.tokens["alice"], context)
     assert hidden.ask(m.ObjectMessage(torch.tensor(SECRET, dtype=torch.float64), 1, True)) is None
     hidden.close()  # an idle connection that answers no pings would be closed by the node
@@ -575,7 +575,7 @@ def test_fuzzed_frames(hook, target):
     assert "1" in [row["id"] for row in objects_of(target, "owner")]  # alice's is still there, until she takes it back
     hidden = Visitor(target.url, target.tokens["alice"], context)
     assert hidden.ask(m.ForceObjectDeleteMessage(1)) is None
-    keeper.close(), hidden.close()
+    object_manager.close(), hidden.close()
     still_there(hook, target)
 
 

@@ -50,9 +50,9 @@ def nodes(tmp_path_factory):
             worker = WebsocketServerWorker(None, port=0, id=name, door=TokenAuthenticator(identity))
             worker.start(background=True)
             closing.callback(worker.stop)
-            desk, settings = worker._desk, types.SimpleNamespace(id=name)
+            context, settings = worker._context, types.SimpleNamespace(id=name)
             made.append(types.SimpleNamespace(
-                worker=worker, port=worker.port, identity=identity, desk=desk, settings=settings
+                worker=worker, port=worker.port, identity=identity, context=context, settings=settings
             ))  # fmt: skip
         yield made
 
@@ -195,7 +195,7 @@ def test_a_user_who_is_locked_out_takes_others_along(hook, nodes):
         sock, status, _ = knock(a, token, purpose="mpc:waits")
         assert status == 101
         a.identity.tokens.revoke_user("mallory")
-        a.desk.sweep()
+        a.context.sweep()
         assert answer_of(a, token) == 401
         assert sock.recv(1) == b""
         sock.close()

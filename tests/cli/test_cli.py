@@ -108,7 +108,7 @@ def test_start_says_what_is_served_and_to_whom(node, place):
 def test_a_second_node_on_the_same_store_gives_one_line(node, place):
     found = run("node", "start", "--id", "hospital-a", "--store", place / "store")
     assert found.code == 1 and found.out == ""
-    assert "used by another node" in found.err and found.err.count("\n") == 1
+    assert "in use by another running node" in found.err and found.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_second_node_on_the_same_store_gives_one_line(node, place):
         (("--cert", "missing.pem"), "both"),
         (("--id", " "), "id of a node"),
         (("--store", "postgresql://user:geheim@nowhere.example/db"), "home"),
-        (("--data", "nowhere"), "not there"),
+        (("--data", "nowhere"), "does not exist"),
     ],
 )
 def test_what_can_not_start_says_why_in_one_line(words, text):
@@ -232,7 +232,7 @@ def test_requests_grants_and_the_log(node, place, alice):
     assert SECRET not in told(shown.out)
     approved = run("node", "requests", "approve", one.id, "--expires", "7d", "--answer", "fine", *store)
     assert approved.code == 0 and "alice may fetch" in approved.out
-    assert "decided already" in run("node", "requests", "deny", one.id, *store).err
+    assert "already decided" in run("node", "requests", "deny", one.id, *store).err
     assert run("node", "requests", "deny", two.id, "--reason", "too much", *store).code == 0
     assert (one.status(), one.answer, two.status(), two.answer) == ("approved", "fine", "denied", "too much")
     assert mean.get() > 1

@@ -12,7 +12,7 @@ DATA = """
 from syft.grid.storage import ObjectAdmin
 from tests.dp.asking import AGES
 for name, values in (("ages", AGES.clone()), ("table", torch.stack([AGES, 10 * AGES], 1))):
-    ObjectAdmin(node.keeper).publish(values, tags=(f"#{name}",), obj_id=name)
+    ObjectAdmin(node.object_manager).publish(values, tags=(f"#{name}",), obj_id=name)
 """
 
 

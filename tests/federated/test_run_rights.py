@@ -32,8 +32,8 @@ from syft.grid.storage import ObjectAdmin
 from torch.utils.data import TensorDataset
 from tests.federated.test_run_rights import points
 data, targets = points(NUMBER)
-ObjectAdmin(node.keeper).publish(data.clone(), tags=("#points",), obj_id="samples")
-ObjectAdmin(node.keeper).publish(targets.clone(), tags=("#points",), obj_id="targets")
+ObjectAdmin(node.object_manager).publish(data.clone(), tags=("#points",), obj_id="samples")
+ObjectAdmin(node.object_manager).publish(targets.clone(), tags=("#points",), obj_id="targets")
 node.worker.add_dataset(TensorDataset(data, targets), "points")
 node.policy.step_seconds = 0.01
 """

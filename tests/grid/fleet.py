@@ -77,7 +77,7 @@ for child in children:
 
 @dataclasses.dataclass
 class Ship:
-    """One process: where it is, its tokens by user, and what it was told."""
+    """One process: its address, its tokens by user, and its settings."""
 
     pid: int
     url: str

@@ -1,4 +1,4 @@
-"""What the tests of identities share."""
+"""Helpers of the tests of identities."""
 
 import base64
 import json
@@ -23,7 +23,7 @@ class Clock:
 
 
 def claims_of(token):
-    """What a token says, whether or not it is good."""
+    """Return the claims of a token without verifying it."""
     return jwt.decode(token, options={"verify_signature": False})
 
 
@@ -33,7 +33,7 @@ def part(value):
     return base64.urlsafe_b64encode(written).rstrip(b"=").decode()
 
 
-def refused(tokens, token, match="not a token of this node"):
+def refused(tokens, token, match="not a valid token of this node"):
     """Asserts that a token is refused, and that no error says what it was."""
     with pytest.raises(AuthenticationError, match=match) as caught:
         tokens.read(token)
@@ -43,7 +43,7 @@ def refused(tokens, token, match="not a token of this node"):
 
 
 def in_threads(function, number):
-    """Runs function(index) in so many threads at once; none may raise."""
+    """Runs function(index) in `number` concurrent threads; none may raise."""
     errors = []
 
     def run(index):

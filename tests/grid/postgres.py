@@ -28,7 +28,7 @@ def binaries() -> Path | None:
 
 
 def _account() -> dict[str, object]:
-    """Say as whom a server runs: it refuses to run as root."""
+    """Return the account of the server, which refuses to run as root."""
     if os.geteuid() != 0:
         return {}
     return {"user": "nobody", "group": Path("/").stat().st_gid, "extra_groups": []}

@@ -1,4 +1,4 @@
-"""What the tests of stores share: a worker with a keeper, and a peer that speaks to it in bytes."""
+"""Helpers of the tests of stores: a worker with an object manager, and a peer that sends it bytes."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ class StoredNode:
 
     def start(self) -> None:
         # A busy server takes its time to notice that the one before has gone.
-        with mock.patch("syft.grid.storage.postgres._PATIENCE", 60_000):
+        with mock.patch("syft.grid.storage.postgres._LOCK_TIMEOUT_MS", 60_000):
             self.storage = None if self.where is None else open_storage(self.where)
         self.worker = BaseWorker(sy.TorchHook(torch), id="node", auto_add=False)
-        self.keeper = ObjectManager(self.worker, self.storage, **self.quotas)
-        self.shelf = ObjectAdmin(self.keeper)
+        self.object_manager = ObjectManager(self.worker, self.storage, **self.quotas)
+        self.admin = ObjectAdmin(self.object_manager)
         self.objects = self.worker.object_store.objects
 
     def restart(self) -> StoredNode:

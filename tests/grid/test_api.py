@@ -1,4 +1,4 @@
-"""The HTTP API of a node: who may do what, what is refused and how, and that no values are in it."""
+"""The HTTP API of a node: permissions, refusals, and that it carries no data values."""
 
 import asyncio
 import contextlib
@@ -71,11 +71,11 @@ def data(node):
     """A private data set of the node's owner."""
     from syft.grid.storage.admin import ObjectAdmin
 
-    shelf = ObjectAdmin(node.keeper)
-    obj_id = shelf.publish(torch.full((3, 2), SECRET), {"#biopsies", "<b>#x</b>"}, "three rows")
+    admin = ObjectAdmin(node.object_manager)
+    obj_id = admin.publish(torch.full((3, 2), SECRET), {"#biopsies", "<b>#x</b>"}, "three rows")
     yield obj_id
     if obj_id in node.worker.object_store.objects:
-        shelf.delete(obj_id)
+        admin.delete(obj_id)
 
 
 def test_without_a_token_nothing_is_told(api):
@@ -133,7 +133,7 @@ def test_log_in_with_a_password(api):
     token = told["token"]
     assert api("GET", "/v1/whoami", token=token)[1]["user"] == "rosa"
     status, told = api("POST", "/v1/login", {"user": "rosa", "password": "wrong horse"})
-    assert status == 401 and "wrong" in told["detail"] and "wrong horse" not in told["detail"]
+    assert status == 401 and "Wrong user" in told["detail"] and "wrong horse" not in told["detail"]
     # Her own password she changes with the one she has, and nobody else's.
     path = "/v1/users/rosa/password"
     assert api("PUT", path, {"password": "battery staple"}, token=token)[0] == 400
@@ -178,20 +178,20 @@ def test_many_logins_at_once_keep_nobody_waiting(api):
 
 def test_few_wait_for_their_password_to_be_compared():
     async def crowd():
-        desk, done = PasswordLogin(), threading.Event()
+        passwords, done = PasswordLogin(), threading.Event()
         home, away = (Request({"type": "http", "client": (address, 1)}) for address in ("127.0.0.1", "127.0.0.2"))
-        waiting = [asyncio.ensure_future(desk.run(home, "eve", done.wait, 60)) for _ in range(2)]
+        waiting = [asyncio.ensure_future(passwords.run(home, "eve", done.wait, 60)) for _ in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(sy.exceptions.TooManyAttemptsError):  # nobody takes all places
-            await desk.run(home, "eve", done.wait, 60)
+            await passwords.run(home, "eve", done.wait, 60)
         others = [*((home, f"user-{n}") for n in range(13)), (away, "eve")]
-        waiting += [asyncio.ensure_future(desk.run(*who, done.wait, 60)) for who in others]
+        waiting += [asyncio.ensure_future(passwords.run(*who, done.wait, 60)) for who in others]
         await asyncio.sleep(0)
         with pytest.raises(sy.exceptions.TooManyAttemptsError):
-            await desk.run(home, "bob", done.wait, 60)
+            await passwords.run(home, "bob", done.wait, 60)
         done.set()
         assert all(await asyncio.gather(*waiting))
-        assert await desk.run(home, "eve", str, 1) == "1"
+        assert await passwords.run(home, "eve", str, 1) == "1"
 
     asyncio.run(crowd())
 
@@ -421,7 +421,7 @@ def test_an_open_node_has_no_owner_over_http(hook):
             ("GET", "/v1/status"),
         ):
             status, told = api(method, path, token=api.owner)
-            assert status == 403 and "no tokens" in told["detail"]
+            assert status == 403 and "without tokens" in told["detail"]
         assert api("POST", "/v1/login", {"user": "rosa", "password": "x"})[0] == 403
         assert api("GET", "/v1/requests")[1] == []
         # A page that was made to look as if it came from here: its name gives it away.

@@ -1,4 +1,4 @@
-"""What a client shows to log in."""
+"""Credentials of clients."""
 
 import json
 import logging

@@ -90,9 +90,9 @@ def test_the_folder_names_the_file_and_the_column(hook, tmp_path, caplog):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("a,b\n1,2\n3,geheim\n", "line 3, column 2, there is text"),
-        ("a,b\n1,2\n\n3,\n", "line 4, column 2, there is nothing"),
-        ("a,b\n1,2\n3\n", "line 3 has 1 column, and the first line 2 columns"),
+        ("a,b\n1,2\n3,geheim\n", "line 3, column 2 holds text"),
+        ("a,b\n1,2\n\n3,\n", "line 4, column 2 holds nothing"),
+        ("a,b\n1,2\n3\n", "line 3 has 1 column, the first line has 2 columns"),
         ("a,b\n1,2,3\n4,5,6\n", "line 2 has 3 columns"),
         ("a;b\n1,5;2\n", "separated by semicolons"),
         ('a,b\n"1,5",2\n', "a number with a comma"),
@@ -114,7 +114,7 @@ def test_what_is_not_plain_numbers_gets_one_line_without_advice_to_run_it(tmp_pa
     (tmp_path / "rubbish.npz").write_bytes(b"rubbish")
     (tmp_path / "latin.csv").write_bytes(b"\xe9,1\n")
     for path in tmp_path.iterdir():
-        with pytest.raises(UnreadableFileError, match=f"a file {path.suffix} holds ") as refused:
+        with pytest.raises(UnreadableFileError, match=f"a {path.suffix} file must hold ") as refused:
             read_file(path)
         assert not {"weights_only", "allow_pickle"} & set(str(refused.value).replace("=", " ").split())
 
@@ -124,7 +124,7 @@ def test_a_file_that_is_too_large_is_not_even_read(tmp_path):
     os.truncate(tmp_path / "large.npy", 2**42)
     np.savez_compressed(tmp_path / "packed.npz", a=np.zeros(2**20))
     for name in ("large.npy", "packed.npz"):
-        with pytest.raises(QuotaExceededError, match="room for 1.0M: .*--max-bytes"):
+        with pytest.raises(QuotaExceededError, match="1.0M are free; raise --max-bytes"):
             read_file(tmp_path / name, 2**20)
 
 
@@ -138,8 +138,11 @@ def test_a_folder_is_published_without_what_is_too_large_or_of_another_kind(hook
     with caplog.at_level(logging.INFO):
         report = load_folder(worker, tmp_path)
     assert len(report.new) == 1 and list(report.skipped) == ["large.npy"]
-    assert "large.npy of the data folder is left out: it takes 4096.0G" in caplog.text and "--max-bytes" in caplog.text
-    assert "Not read from the data folder: patients.xlsx." in caplog.text
+    assert (
+        "Skipped the file large.npy of the data folder: it needs 4096.0G" in caplog.text
+        and "--max-bytes" in caplog.text
+    )
+    assert "Ignored in the data folder: patients.xlsx." in caplog.text
 
 
 def test_a_data_set_of_code_is_not_kept_and_that_is_said(hook, tmp_path, caplog):
@@ -152,12 +155,12 @@ def test_a_data_set_of_code_is_not_kept_and_that_is_said(hook, tmp_path, caplog)
 
     worker = NodeWorker("code-node", NodePolicy("owner", MemoryRowStore(), MemoryRowStore(), AuditLog()))
     with open_storage(tmp_path / "store") as storage:
-        keeper = ObjectManager(worker, storage)
+        object_manager = ObjectManager(worker, storage)
         with caplog.at_level(logging.WARNING):
             worker.add_dataset(Squares(), "squares")
             worker.add_dataset(TensorDataset(torch.ones(3), torch.ones(3)), "ones")
-        assert sorted(worker.datasets) == ["ones", "squares"] and [item.id for item in keeper.items()] == [
+        assert sorted(worker.datasets) == ["ones", "squares"] and [item.id for item in object_manager.items()] == [
             "dataset:ones"
         ]
         assert "'squares' is Python code" in caplog.text and "'ones'" not in caplog.text
-        keeper.close()
+        object_manager.close()

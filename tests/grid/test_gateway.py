@@ -47,7 +47,7 @@ def test_registrations_expire_unless_they_are_renewed():
     assert [member.id for member in registry.alive()] == ["a"]
     clock.now = 29
     assert registry.alive() == []
-    with pytest.raises(UnknownNodeError, match="register it again"):
+    with pytest.raises(UnknownNodeError, match="Register it again"):
         registry.renew("a", lease, "ann")
 
 
@@ -74,7 +74,7 @@ def test_a_name_stays_its_users_whatever_happens(tmp_path):
 def test_there_is_a_limit_to_how_many_nodes():
     registry = Registry(most=3, each=2)
     registry.add("a", "ws://a:1", "ann"), registry.add("b", "ws://a:2", "ann")
-    with pytest.raises(TakenError, match="as many nodes"):
+    with pytest.raises(TakenError, match="registry of this gateway is full"):
         registry.add("c", "ws://a:3", "ann")
     registry.add("c", "ws://b:1", "bob")
     with pytest.raises(TakenError):
@@ -88,7 +88,7 @@ def test_the_nodes_with_the_fewest_models_are_chosen():
     for member in registry.alive():
         member.models = frozenset((f"m{i}", False) for i in range(int(member.id)))
     assert {member.id for member in registry.choose(3, least=3)} == {"0", "1", "2"}
-    with pytest.raises(TakenError, match="takes 6 nodes"):
+    with pytest.raises(TakenError, match="needs 6 nodes"):
         registry.choose(6, least=6)
 
 
@@ -174,11 +174,11 @@ def test_a_node_registers_by_answering_at_its_address(shown):
         assert len(ask(where, "POST", GATEWAY_ENDPOINTS.SEARCH_MODEL, model)["nodes"]) == 1
         assert ask(where, "POST", GATEWAY_ENDPOINTS.SEARCH_ENCRYPTED_MODEL, model)["nodes"] == []
         assert len(ask(where, "GET", f"{GATEWAY_ENDPOINTS.SELECT_MODEL_HOST}?model_id=n")["nodes"]) == 1
-        with pytest.raises(SyftError, match="takes 3 nodes"):
+        with pytest.raises(SyftError, match="needs 3 nodes"):
             ask(where, "GET", f"{GATEWAY_ENDPOINTS.SELECT_ENCRYPTED_MODEL_HOSTS}?model_id=n&count=4")
         with pytest.raises(SyftError, match="another user"):
             register(shown("eve"), "stub", stub.url)
-        with pytest.raises(AuthenticationError, match="somebody else"):
+        with pytest.raises(AuthenticationError, match="another user"):
             ask(shown("eve"), "PUT", "/v1/nodes/stub", {"lease": made["lease"]})
         with pytest.raises(AuthenticationError, match="owner of the gateway"):
             ask(shown("eve"), "DELETE", "/v1/nodes/stub")
@@ -319,7 +319,7 @@ def test_models_are_hosted_and_asked_through_the_gateway(public):
     until(lambda: len(other._known_hosts("through", False)) == 2)
     assert {node.id for node in other.query_model_hosts("through")} == {"north", "south"}
     assert torch.equal(other.run_remote_inference("through", x), plan(x).detach())
-    with pytest.raises(RuntimeError, match="by the user who hosted it"):
+    with pytest.raises(RuntimeError, match="Only the user who hosts the model"):
         other.query_model_hosts("through")[0].delete_model("through")
     with pytest.raises(sy.exceptions.ModelError, match="can't be replaced|could not be hosted"):
         other.serve_model(plan, id="through", n_replica=1)
@@ -334,11 +334,11 @@ def test_tokens_go_where_they_belong(team, public, hook):
     assert [node.id for node in chosen._candidates("m", 2, False)] == ["south"]
     by_id = public({"north": nodes[0].tokens["alice"], "south": nodes[1].tokens["alice"]})
     assert len(by_id._candidates("m", 2, False)) == 2
-    with pytest.raises(AuthenticationError, match="The gateway .* did not let you in, so pass token="):
+    with pytest.raises(AuthenticationError, match="The gateway .* refused access. Pass token="):
         sy.PublicGridNetwork(hook, gateway.url, {}, token="x", ca=ca).search("#x")
     with pytest.raises(SyftError, match="can't be reached|certificate"):
         sy.PublicGridNetwork(hook, gateway.url, {}, token=gateway.tokens["alice"]).search("#x")
-    with pytest.raises(SyftError, match="over TLS only"):
+    with pytest.raises(SyftError, match="requires TLS"):
         sy.PublicGridNetwork(hook, "http://grid.example:80")
 
 

@@ -63,7 +63,7 @@ def test_a_node_takes_other_ids(node, mallory):
 
 
 def test_the_owner_deletes_exactly_the_object_that_is_named(node, mallory):
-    number = ObjectAdmin(node.keeper).publish(torch.ones(3), ["#patients"])
+    number = ObjectAdmin(node.object_manager).publish(torch.ones(3), ["#patients"])
     with pytest.raises(NotPermittedError, match="text of a number"):
         sy.local_worker.send_msg(m.ObjectMessage(torch.ones(2), str(number), True), mallory)
     # A store of an earlier version may hold such an object; the text of a number means the number all the same.
@@ -96,14 +96,14 @@ def test_a_model_that_the_owner_replaces_is_the_owners(node, mallory):
     """Mallory takes the name first. After that she can neither have the owner's model, nor replace or delete it."""
     plan = sy.Plan(name="linear", forward_func=torch.nn.Linear(3, 1)).build(torch.zeros(1, 3))
     mallory.serve_model(plan, model_id="scores", allow_remote_inference=True)
-    before = node.keeper.ledger.usage("mallory")
+    before = node.object_manager.ledger.usage("mallory")
     token = node.identity.tokens.issue("olga", "owner", 600)
     olga = sy.connect(f"http://127.0.0.1:{node.port}", token=token, hook=sy.TorchHook(torch))
     try:
         for _ in range(2):
             olga.serve_model(plan, model_id="scores", allow_remote_inference=True)
-            assert node.keeper.item("model:scores").facts.owner == "olga"
-        assert node.keeper.ledger.usage("mallory").objects == before.objects - 1
+            assert node.object_manager.item("model:scores").facts.owner == "olga"
+        assert node.object_manager.ledger.usage("mallory").objects == before.objects - 1
         for attempt in (
             lambda: mallory.download_model("scores"),
             lambda: mallory.serve_model(plan, model_id="scores", allow_download=True),
@@ -112,7 +112,7 @@ def test_a_model_that_the_owner_replaces_is_the_owners(node, mallory):
             with pytest.raises(ModelError, match="scores"):
                 attempt()
         assert mallory.run_remote_inference("scores", torch.zeros(1, 3)).shape == (1, 1)
-        assert node.keeper.item("model:scores").facts.owner == "olga"
+        assert node.object_manager.item("model:scores").facts.owner == "olga"
     finally:
         olga.close()
 
@@ -121,7 +121,7 @@ def test_a_user_replaces_an_own_model_and_keeps_it(node, mallory):
     plan = sy.Plan(name="linear", forward_func=torch.nn.Linear(3, 1)).build(torch.zeros(1, 3))
     for _ in range(2):
         mallory.serve_model(plan, model_id="own", allow_remote_inference=True)
-    assert node.keeper.item("model:own").facts.owner == "mallory"
+    assert node.object_manager.item("model:own").facts.owner == "mallory"
     mallory.delete_model("own")
 
 

@@ -27,7 +27,7 @@ KILLS = deep(12, 200)
 SECONDS = 120.0
 LOAD = """
 import os
-if not node.keeper.items():
+if not node.object_manager.items():
     node.worker.load_data([torch.arange(12.0).view(4, 3).tag("#private")])
 """
 

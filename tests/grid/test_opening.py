@@ -6,7 +6,7 @@ import pytest
 
 from syft.exceptions import StorageError
 from syft.grid.storage import open_storage
-from syft.grid.storage.error_mapping import at_start
+from syft.grid.storage.error_mapping import startup_error
 
 
 def test_a_damaged_store_is_named(tmp_path):
@@ -20,12 +20,13 @@ def test_a_damaged_store_is_named(tmp_path):
 
 
 def test_a_store_of_another_account_is_named():
-    told = str(at_start(PermissionError(errno.EACCES, "geheim"), "/srv/store"))
-    assert "/srv/store can't be opened: this account may not write to it (EACCES)" in told and "geheim" not in told
+    told = str(startup_error(PermissionError(errno.EACCES, "geheim"), "/srv/store"))
+    assert "/srv/store can't be opened: this account has no write permission (EACCES)" in told and "geheim" not in told
 
 
 @pytest.mark.parametrize(
-    ("host", "why"), [("127.0.0.1:1", "can't be reached .ECONNREFUSED"), ("nowhere.invalid", "its host is not known")]
+    ("host", "why"),
+    [("127.0.0.1:1", "can't be reached .ECONNREFUSED"), ("nowhere.invalid", "its host name can.t be resolved")],
 )
 def test_a_database_that_does_not_answer_is_named_without_its_password(host, why):
     pytest.importorskip("pg8000")

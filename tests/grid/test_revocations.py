@@ -41,7 +41,7 @@ def tokens(key, revocations, clock):
     return Tokens("hospital-a", key, revocations, clock)
 
 
-# What is revoked -------------------------------------------------------------------------------------------
+# Revoked tokens --------------------------------------------------------------------------------------------
 
 
 def test_one_token_is_revoked(tokens):
@@ -127,7 +127,7 @@ def test_what_expired_is_forgotten_later(tokens, clock, revocations):
 
 
 def test_eight_open_a_new_file_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr("syft.grid.identity.database._PATIENCE", 90.0)  # the last one waits for all others
+    monkeypatch.setattr("syft.grid.identity.database._LOCK_TIMEOUT", 90.0)  # the last one waits for all others
     start = threading.Barrier(8)
 
     def work(_):

@@ -99,14 +99,14 @@ def test_every_tensor_comes_back_as_it_was(backend, tmp_path):
         back = node.objects[obj_id]
         assert same(value, back) and back.requires_grad == value.requires_grad
         assert (value.grad is None) == (back.grad is None) and (value.grad is None or same(value.grad, back.grad))
-        assert node.keeper.item(obj_id).meta == TensorMeta.of(back)
+        assert node.object_manager.item(obj_id).meta == TensorMeta.of(back)
     node.stop()
 
 
 def test_views_come_back_as_values_of_their_own(node):
     base = torch.arange(12.0).reshape(3, 4)
     for number, view in enumerate((base.t(), base[1:, ::2], base[0].expand(5, 4), base.to(torch.cfloat).conj())):
-        node.shelf.publish(view, obj_id=number)
+        node.admin.publish(view, obj_id=number)
         expected = view.clone().resolve_conj()
         assert same(expected, node.restart().objects[number])
 
@@ -152,13 +152,13 @@ IDS = [
 def test_ids_and_labels_are_kept_as_they_are(node):
     for obj_id in IDS:
         text = None if obj_id == 0 else f"about {obj_id!r} \u00fc"
-        node.shelf.publish(
+        node.admin.publish(
             torch.tensor(IDS.index(obj_id)), {"#a", f"#{obj_id!r}"}, text, ["bob", "zo\u00eb"], "ann", obj_id
         )
     node.restart()
     assert sorted(map(repr, node.objects)) == sorted(map(repr, IDS))
     for obj_id in IDS:
-        item, obj = node.keeper.item(obj_id), node.objects[obj_id]
+        item, obj = node.object_manager.item(obj_id), node.objects[obj_id]
         assert (obj.item(), item.id, type(item.id)) == (IDS.index(obj_id), obj_id, type(obj_id))
         assert item.tags == {"#a", f"#{obj_id!r}"} and (item.description is None) == (obj_id == 0)
         assert (item.facts.owner, item.facts.allowed_users) == ("ann", ("bob", "zo\u00eb"))
@@ -169,7 +169,7 @@ def test_ids_and_labels_are_kept_as_they_are(node):
 
 
 def test_publishing_later_tags_and_garbage(node):
-    """What is sent with tags is published by the sender's side; what is published later is written then."""
+    """An object sent with tags is published by the sender; an object published later is written then."""
     peer = node.peer()
     peer.send(torch.ones(2), "temporary", published=False)
     assert not node.storage.items()
@@ -177,15 +177,15 @@ def test_publishing_later_tags_and_garbage(node):
     peer.send(torch.ones(2), "other", published=False)
     peer.session.close()
     assert list(node.objects) == ["temporary"]
-    assert list(node.restart().objects) == ["temporary"] and node.keeper.facts("temporary").owner == "ann"
+    assert list(node.restart().objects) == ["temporary"] and node.object_manager.facts("temporary").owner == "ann"
     node.worker.load_data([torch.ones(1).tag("#owner")])
     (found,) = node.restart().peer().search("#owner")
-    assert node.keeper.facts(found[0]).owner is None
+    assert node.object_manager.facts(found[0]).owner is None
 
 
 def test_only_descriptions_are_read_at_start(node, monkeypatch):
     for number in range(20):
-        node.shelf.publish(torch.full((30_000,), float(number)), {f"#{number}"}, obj_id=number)
+        node.admin.publish(torch.full((30_000,), float(number)), {f"#{number}"}, obj_id=number)
     node.restart()
     reads = []
     monkeypatch.setattr(node.storage, "read", lambda item, read=node.storage.read: reads.append(item.id) or read(item))
@@ -218,12 +218,12 @@ def test_an_object_is_removed_after_it_has_arrived(node):
 
 def test_an_object_that_could_not_leave_stays_its_publishers(node):
     node.peer("ann").send(torch.arange(3), "x")
-    before = node.keeper.item("x")
+    before = node.object_manager.item("x")
     _, leaving = node.peer("bob").begin_get("x")
     put_back(leaving)
-    assert node.keeper.item("x") == before and node.worker.object_store.claims.publisher_of("x") == "ann"
-    assert node.keeper.ledger.usage("ann").objects == 1 and node.keeper.ledger.usage("bob").objects == 0
-    assert node.restart().objects["x"].tolist() == [0, 1, 2] and node.keeper.facts("x").owner == "ann"
+    assert node.object_manager.item("x") == before and node.worker.object_store.claims.publisher_of("x") == "ann"
+    assert node.object_manager.ledger.usage("ann").objects == 1 and node.object_manager.ledger.usage("bob").objects == 0
+    assert node.restart().objects["x"].tolist() == [0, 1, 2] and node.object_manager.facts("x").owner == "ann"
 
 
 def test_closing_a_session_never_fails(node, monkeypatch, caplog):
@@ -280,15 +280,19 @@ def test_changes_are_written_before_the_next_answer(node):
     node.restart()
     assert node.objects["whole"].tolist() == [1, 1, 1, 1] and node.objects["view"].tolist() == [0, 5, 5, 0]
     assert node.objects["data"].tolist() == [1, 1, 1, 1] and node.objects["grown"].tolist() == list(range(9))
-    assert node.keeper.item("labels").tags == {"#new"} and node.keeper.item("labels").description == "now"
-    assert node.keeper.item("grown").meta.shape == (9,) and node.keeper.item("whole").facts.owner == "ann"
+    assert (
+        node.object_manager.item("labels").tags == {"#new"} and node.object_manager.item("labels").description == "now"
+    )
+    assert (
+        node.object_manager.item("grown").meta.shape == (9,) and node.object_manager.item("whole").facts.owner == "ann"
+    )
 
 
 def test_gradients_and_training_are_written(node):
     peer = node.peer()
     peer.send(torch.ones(3, requires_grad=True), "w")
     peer.send(torch.ones(3), "data")
-    before = node.keeper.item("data").stamp
+    before = node.object_manager.item("data").stamp
     loss = peer.call("torch.Tensor.sum", peer.call("torch.mul", Ref("w"), Ref("data")))
     peer.call("torch.Tensor.backward", loss)
 
@@ -305,13 +309,16 @@ def test_gradients_and_training_are_written(node):
     peer.send(train, "plan")
     first = node.objects["plan"].state.tensors()[0].detach().clone()
     peer.send(torch.ones(2, 3), "x")
-    kept = node.keeper.item("x").stamp
+    kept = node.object_manager.item("x").stamp
     peer.call(RUN_PLAN, Ref("plan"), Ref("x"))
     last = node.objects["plan"].state.tensors()[0].detach().clone()
     node.restart()
     assert node.objects["w"].grad.tolist() == [1, 1, 1]
     assert not torch.equal(first, last) and torch.equal(node.objects["plan"].state.tensors()[0], last)
-    assert (node.keeper.item("data").stamp, node.keeper.item("x").stamp) == (before, kept)  # they were only read
+    assert (node.object_manager.item("data").stamp, node.object_manager.item("x").stamp) == (
+        before,
+        kept,
+    )  # they were only read
 
 
 def test_nothing_is_written_when_nothing_changed(node, monkeypatch):
@@ -328,22 +335,22 @@ def test_nothing_is_written_when_nothing_changed(node, monkeypatch):
 def test_readers_are_there_after_a_restart(node):
     """One row says who may read a data set, and what was taken back does not come again."""
     policy = NodePolicy(owner="boss")
-    node.shelf.publish(torch.ones(3), {"#data"}, allowed_users=["bob"], obj_id="data")
-    node.shelf.publish(torch.ones(3), obj_id="shared", owner="ann")
+    node.admin.publish(torch.ones(3), {"#data"}, allowed_users=["bob"], obj_id="data")
+    node.admin.publish(torch.ones(3), obj_id="shared", owner="ann")
     policy.share(node.worker, "shared", allowed_users=["Eve"], public=True)
     policy.share(node.worker, "data", allowed_users=["ann"])
     node.restart()
-    data, shared = node.keeper.facts("data"), node.keeper.facts("shared")
+    data, shared = node.object_manager.facts("data"), node.object_manager.facts("shared")
     assert (data.owner, data.allowed_users, data.is_public) == (None, ("ann",), False)
     assert (shared.owner, shared.allowed_users, shared.is_public) == ("ann", ("eve",), True)
     assert policy.may_read(data, "ann") and not policy.may_read(data, "bob") and policy.may_read(shared, "bob")
     policy.share(node.worker, "shared")
-    node.shelf.publish(torch.zeros(3), obj_id="data", allowed_users=["eve"], replace=True)
+    node.admin.publish(torch.zeros(3), obj_id="data", allowed_users=["eve"], replace=True)
     node.restart()
-    assert not policy.may_read(node.keeper.facts("shared"), "eve") and policy.may_read(
-        node.keeper.facts("shared"), "ann"
+    assert not policy.may_read(node.object_manager.facts("shared"), "eve") and policy.may_read(
+        node.object_manager.facts("shared"), "ann"
     )
-    assert node.keeper.facts("data").allowed_users == ("eve",)
+    assert node.object_manager.facts("data").allowed_users == ("eve",)
 
 
 def source(obj_id, owner, users=(), public=False, **more):
@@ -366,11 +373,11 @@ FORMER = {
 def test_stores_of_the_earlier_version_open(node, case):
     """Their rows have a note of all data sets that an object was computed from; only its own row opens it."""
     obj_id, owner, sources, readers = FORMER[case]
-    node.shelf.publish(torch.ones(3), obj_id=obj_id, owner=owner)
+    node.admin.publish(torch.ones(3), obj_id=obj_id, owner=owner)
     rights = {"rights": {"owner": owner, "sources": sources, "mark": ""}}
-    node.storage.amend(dataclasses.replace(node.keeper.item(obj_id), facts=Facts(owner, ("mallory",), rights)))
+    node.storage.amend(dataclasses.replace(node.object_manager.item(obj_id), facts=Facts(owner, ("mallory",), rights)))
     node.restart()
-    facts, policy = node.keeper.facts(obj_id), NodePolicy()
+    facts, policy = node.object_manager.facts(obj_id), NodePolicy()
     assert {user for user in ("ann", "bob", "eve", "mallory") if policy.may_read(facts, user)} == readers
     assert facts.owner == owner and "rights" not in facts.notes
     foreign = any("failed" in one or one["owner"] != owner for one in sources)
@@ -410,7 +417,7 @@ def look(where, _):
     try:
         open_storage(where)
     except Exception as error:
-        say(type(error).__name__, "another node that runs now" in str(error))
+        say(type(error).__name__, "another running node" in str(error))
 
 StoredNode(None).peer().call("torch.ones", 10**5)  # what is imported when it is first needed
 for line in sys.stdin:
@@ -438,7 +445,7 @@ class Launcher:
         self.process = warm.popen(LAUNCHER, cwd=ROOT, text=True, env=environment, **pipes)
 
     def run(self, job: str, where: object, first: int = 0, lines: int | None = None) -> list[list[str]]:
-        """Start a process; kill it after so many lines, and a moment; return all that it said."""
+        """Start a process; kill it shortly after a number of lines; return its output."""
         self.process.stdin.write(f"{job}\t{where}\t{first}\n")
         self.process.stdin.flush()
         pid = int(self._line()[1])
@@ -474,7 +481,11 @@ def test_kill_9_loses_nothing_that_was_acknowledged(where, launcher):
         told = [(what, int(number)) for what, number in launcher.run("write", where, first, random.randint(12, 24))]
         states.update({number: what for what, number in told})
         last = max(number for what, number in told if what == "sent")
-        begun = {last + 1: "sent", last - 2: "deleted", last - 1: "changed"}  # one of these may be done, and not told
+        begun = {
+            last + 1: "sent",
+            last - 2: "deleted",
+            last - 1: "changed",
+        }  # one of these may be done without an acknowledgement
         first = last + 2
         node = StoredNode(where)
         try:
@@ -501,7 +512,7 @@ def _state(obj: torch.Tensor | None, number: int) -> str | None:
 def test_one_node_at_a_time(where, launcher):
     node = StoredNode(where)
     node.peer().send(torch.ones(1), "x")
-    with pytest.raises(StorageError, match="another node that runs now"):
+    with pytest.raises(StorageError, match="another running node"):
         open_storage(where)
     assert launcher.run("look", where) == [["StorageError", "True"]]
     node.stop()
@@ -528,11 +539,11 @@ def test_a_full_disk_is_one_clear_error(small_disk, size):
     node = StoredNode(small_disk / "store")
     peer, other = node.peer(), node.peer("bob")
     count, values = 0, torch.rand(100_000)
-    with pytest.raises(StorageFullError, match="no room left"):
+    with pytest.raises(StorageFullError, match="is full"):
         for count in range(10_000):
             peer.send(values[:size] + count, count)
     assert list(node.objects) == list(range(count)) and len(node.storage.items()) == count > 1
-    assert node.keeper.ledger.usage("ann").objects == count
+    assert node.object_manager.ledger.usage("ann").objects == count
     other.send(torch.ones(3), "temporary", published=False)
     assert other.get("temporary").tolist() == [1, 1, 1] and len(other.search()) == count
     with pytest.raises(StorageFullError):
@@ -572,7 +583,7 @@ def _flip(path: Path, at: int = 1000) -> None:
 def test_flipped_bytes_are_found_and_set_aside(local, caplog):
     folder = local.where
     for name in ("flipped", "cut", "missing", "good"):
-        local.shelf.publish(torch.rand(30_000), obj_id=name)
+        local.admin.publish(torch.rand(30_000), obj_id=name)
     stamps = {item.id: item.stamp for item in local.storage.items()}
     _flip(folder / "values" / stamps["flipped"])
     os.truncate(folder / "values" / stamps["cut"], 5)
@@ -587,7 +598,7 @@ def test_flipped_bytes_are_found_and_set_aside(local, caplog):
     reasons = {item.id: item.reason for item in local.storage.damaged()}
     assert reasons.keys() == {"flipped", "cut", "missing"} and "checksum" in reasons["flipped"]
     assert {path.name for path in (folder / "damaged").iterdir()} == {stamps["flipped"], stamps["cut"]}
-    assert sum("set aside" in record.message for record in caplog.records) == 3
+    assert sum("quarantined" in record.message for record in caplog.records) == 3
     local.restart()
     assert list(local.objects) == [] and len(local.storage.damaged()) == 3
 
@@ -604,7 +615,7 @@ def test_flipped_bytes_are_found_and_set_aside(local, caplog):
     ],
 )
 def test_rows_that_were_changed_are_set_aside(local, column, value):
-    local.shelf.publish(torch.arange(30), obj_id="x")
+    local.admin.publish(torch.arange(30), obj_id="x")
     local.storage.close()
     with sqlite3.connect(local.where / "index.sqlite") as database:
         database.execute(f"update objects set {column} = ?", (value,))  # noqa: S608
@@ -617,15 +628,15 @@ def test_rows_that_were_changed_are_set_aside(local, column, value):
 
 def test_a_check_of_everything(local):
     for name in range(3):
-        local.shelf.publish(torch.rand(30_000), obj_id=name)
+        local.admin.publish(torch.rand(30_000), obj_id=name)
     assert local.storage.check() == []
-    _flip(local.where / "values" / local.keeper.item(1).stamp)
+    _flip(local.where / "values" / local.object_manager.item(1).stamp)
     (found,) = local.storage.check()
     assert found.id == 1 and [item.id for item in local.storage.items()] == [0, 2]
 
 
 def test_a_damaged_index_is_a_clear_error(local):
-    local.shelf.publish(torch.ones(3), obj_id=1)
+    local.admin.publish(torch.ones(3), obj_id=1)
     local.stop()
     (local.where / "index.sqlite").write_bytes(b"not a database" * 1000)
     with pytest.raises(StorageError, match="SQLITE_NOTADB"):
@@ -633,19 +644,19 @@ def test_a_damaged_index_is_a_clear_error(local):
 
 
 def test_only_the_owner_can_look_in(local):
-    local.shelf.publish(torch.rand(30_000), obj_id="../../x")
-    local.shelf.publish(torch.ones(3), obj_id="small")
+    local.admin.publish(torch.rand(30_000), obj_id="../../x")
+    local.admin.publish(torch.ones(3), obj_id="small")
     for path in (local.where, *local.where.rglob("*")):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
     assert {path.name for path in local.where.parent.iterdir()} == {"store"}
 
 
 def test_what_was_being_written_is_swept_up(local):
-    local.shelf.publish(torch.rand(30_000), obj_id=1)
+    local.admin.publish(torch.rand(30_000), obj_id=1)
     for name in ("0" * 32, "1" * 32 + ".new"):
         (local.where / "values" / name).write_bytes(b"half")
     local.restart()
-    assert [path.name for path in (local.where / "values").iterdir()] == [local.keeper.item(1).stamp]
+    assert [path.name for path in (local.where / "values").iterdir()] == [local.object_manager.item(1).stamp]
 
 
 def test_eight_threads_at_once(node):

@@ -45,7 +45,7 @@ def make(tmp_path):
 
 
 def held(node, user="ann"):
-    return node.keeper.ledger.usage(user)
+    return node.object_manager.ledger.usage(user)
 
 
 def test_a_million_tiny_objects(make):
@@ -56,7 +56,7 @@ def test_a_million_tiny_objects(make):
     flood.ask(m.BatchMessage(tuple(m.ObjectMessage(ones, n, False, None) for n in range(2_000))))
     began = time.process_time()
     for number in range(500):
-        with pytest.raises(QuotaExceededError, match="may hold 2000 objects"):
+        with pytest.raises(QuotaExceededError, match="may hold at most 2000 objects"):
             flood.send(ones, f"more {number}", published=False)
     assert time.process_time() - began < 10
     other.send(torch.arange(3), "mine", published=False)
@@ -160,8 +160,8 @@ def test_the_node_as_a_whole(make):
     with pytest.raises(QuotaExceededError, match="All users together"):
         node.peer("zoe").send(torch.ones(1), "zoe")
     with pytest.raises(QuotaExceededError):
-        node.shelf.publish(torch.ones(1))
-    assert node.keeper.ledger.usage(node=True).objects == 3
+        node.admin.publish(torch.ones(1))
+    assert node.object_manager.ledger.usage(node=True).objects == 3
 
 
 def test_owners_and_some_users_have_other_bounds(make):
@@ -169,7 +169,7 @@ def test_owners_and_some_users_have_other_bounds(make):
     owner, big, nobody = node.peer("boss"), node.peer("big"), node.peer(None)
     owner.session.role = "owner"
     for number in range(5):
-        node.shelf.publish(torch.ones(1))
+        node.admin.publish(torch.ones(1))
         owner.send(torch.ones(1), f"owner {number}")
     for number in range(3):
         big.send(torch.ones(1), f"big {number}")
@@ -212,15 +212,15 @@ def test_what_is_counted(kind):
     assert size <= sum(memory_of(obj).values()) < size + 4000
 
 
-def test_workers_without_a_keeper_are_as_they_were(bob):
-    assert bob.object_store.keeper is None and type(bob.object_store.objects) is dict
-    keeper = ObjectManager(bob, quota=Quota(1, None))
+def test_workers_without_an_object_manager_are_unchanged(bob):
+    assert bob.object_store.object_manager is None and type(bob.object_store.objects) is dict
+    object_manager = ObjectManager(bob, quota=Quota(1, None))
     pointer = torch.ones(3).send(bob)
     with pytest.raises(QuotaExceededError):
         torch.ones(3).send(bob)
-    assert pointer.get().tolist() == [1, 1, 1] and keeper.ledger.usage(node=True) == Usage()
-    keeper.close()
-    assert bob.object_store.keeper is None and type(bob.object_store.objects) is dict
+    assert pointer.get().tolist() == [1, 1, 1] and object_manager.ledger.usage(node=True) == Usage()
+    object_manager.close()
+    assert bob.object_store.object_manager is None and type(bob.object_store.objects) is dict
 
 
 # --- memory of the process ----------------------------------------------------------------------------------------

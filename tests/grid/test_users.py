@@ -144,7 +144,7 @@ def test_users_that_are_not_there_or_have_no_name(users, call):
     arguments = {"change": ("another password",), "change_role": ("owner",), "remove": (), "add": (PASSWORD,)}[call]
     with pytest.raises(AccountError, match="letters and digits"):
         getattr(users, call)("a/b", *arguments)
-    with pytest.raises(AccountError, match="no user 'carol'" if call != "add" else "user 'bob' already"):
+    with pytest.raises(AccountError, match="no user 'carol'" if call != "add" else "User 'bob' already exists"):
         getattr(users, call)("carol" if call != "add" else "BOB", *arguments)
     assert users.verify("bob", "battery staple").role == "user"
 
@@ -331,7 +331,7 @@ def test_many_at_once_gain_nothing(users):
 
 
 def test_who_never_had_a_turn_is_not_counted(users, monkeypatch):
-    monkeypatch.setattr(users_module, "_PATIENCE", 0.01)
+    monkeypatch.setattr(users_module, "_HASH_TIMEOUT", 0.01)
     with pytest.MonkeyPatch.context() as busy:
         busy.setattr(users, "_hashing", threading.BoundedSemaphore(1))
         users._hashing.acquire()
@@ -355,5 +355,5 @@ def test_the_memory_of_failures_is_bounded(clock):
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
 def test_waits_grow_up_to_a_limit(failures, more):
     for limit in (*LIMITS.values(), AttemptLimit(0, 0.5, 10)):
-        assert 0 <= limit.wait(failures) <= limit.wait(failures + more) <= limit.most
+        assert 0 <= limit.wait(failures) <= limit.wait(failures + more) <= limit.max_seconds
         assert limit.wait(limit.free) == 0 < limit.wait(limit.free + 1)

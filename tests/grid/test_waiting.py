@@ -1,4 +1,4 @@
-"""Connections before authentication: who has to go when there are too many."""
+"""Connections before authentication: which are closed when there are too many."""
 
 from __future__ import annotations
 

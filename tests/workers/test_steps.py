@@ -67,7 +67,7 @@ class World:
     def __init__(self, make_worker, policy, quota=None):
         self.worker = make_worker("node")
         self.worker.policy = policy
-        self.keeper = ObjectManager(self.worker, quota=quota) if quota is not None else None
+        self.object_manager = ObjectManager(self.worker, quota=quota) if quota is not None else None
         self.alice, self.bob = Peer(self.worker, "alice"), Peer(self.worker, "bob")
         for obj_id, tensor in (
             (1, torch.tensor([1.0, 2.0])),
@@ -102,7 +102,7 @@ class World:
             claims = self.worker.object_store.claims
             whose = (claims.belongs_to(obj_id, self.alice.session), claims.is_published(obj_id))
             held[obj_id] = (obj.dtype, tuple(obj.shape), obj.requires_grad, str(obj.tolist()), whose)
-        ledger = None if self.keeper is None else self.keeper.ledger.usage("alice")
+        ledger = None if self.object_manager is None else self.object_manager.ledger.usage("alice")
         return held, ledger
 
     def unnamed(self, failure):
@@ -210,7 +210,7 @@ def test_results_released_within_a_batch_are_never_stored(worker_maker, monkeypa
     # One that would be too much is refused, and it is said which.
     fill = [step("torch.Tensor.add", 200 + n, Ref(1), n) for n in range(4)]
     name, text, number = world.in_a_row(fill)
-    assert (name, number) == ("QuotaExceededError", "1") and "may hold 8 objects" in text
+    assert (name, number) == ("QuotaExceededError", "1") and "may hold at most 8 objects" in text
 
 
 def test_a_batch_ends_when_its_client_may_not_stay(worker_maker, monkeypatch):
@@ -245,7 +245,7 @@ def test_a_session_that_ends_in_the_middle_of_a_row(worker_maker):
     world.alice.session.keep(400, torch.ones(2))  # by a call that was under way
     assert world.worker.object_store.claims.held_by(world.alice.session) == []
     assert {20, 21} == set(world.worker.object_store.outlines())
-    assert world.keeper.ledger.usage("alice").objects == 0
+    assert world.object_manager.ledger.usage("alice").objects == 0
 
 
 def test_others_of_the_same_user_come_in_between(worker_maker, monkeypatch):
@@ -293,10 +293,10 @@ def test_large_results_are_counted_at_once(worker_maker):
     world.alice.send_tensor(torch.ones(256, 1), 50)
     world.alice.send_tensor(torch.ones(1, 256), 51)
     row = BatchExecutor(world.worker, world.alice.session)
-    before = world.keeper.ledger.usage("alice").bytes
+    before = world.object_manager.ledger.usage("alice").bytes
     for number in range(1, 4):
         assert row._run(step("torch.Tensor.add", 100 + number, Ref(50), Ref(51)), number)
-        assert world.keeper.ledger.usage("alice").bytes >= before + number * 2**18
+        assert world.object_manager.ledger.usage("alice").bytes >= before + number * 2**18
     found = world.in_a_row([step("torch.Tensor.add", 200 + n, Ref(50), Ref(51)) for n in range(6)])
     assert (found[0], found[2]) == ("QuotaExceededError", "0")
 

@@ -65,12 +65,12 @@ class FitService:
             raise TrainingError("The key of a data set must be a non-empty string, such as 'xor'.")
         if self.has(key):
             raise TrainingError(f"The data set {key!r:.50} already exists. Call remove_dataset({key!r:.50}) first.")
-        keeper = getattr(self.worker.object_store, "keeper", None)
-        pair = None if keeper is None else _tensors_of(dataset)
+        object_manager = getattr(self.worker.object_store, "object_manager", None)
+        pair = None if object_manager is None else _tensors_of(dataset)
         if pair is not None and all(map(is_plain, pair)):
             store_dataset(self.worker, key, pair)
             return
-        if keeper is not None and keeper.storage is not None:
+        if object_manager is not None and object_manager.storage is not None:
             logger.warning(
                 "The data set %r is Python code, not two tensors, so it can't be stored: it is lost when the node "
                 "stops.",
@@ -90,7 +90,7 @@ class FitService:
 
     def all(self) -> dict[str, Any]:
         """Return the data sets by key."""
-        kept = [] if getattr(self.worker.object_store, "keeper", None) is None else stored_keys(self.worker)
+        kept = [] if getattr(self.worker.object_store, "object_manager", None) is None else stored_keys(self.worker)
         return {**{key: self.dataset(key) for key in kept}, **self.datasets} if kept else self.datasets
 
     def dataset(self, key: str) -> Any:
@@ -168,9 +168,9 @@ class FitService:
 
     def _touch(self, obj_id: ObjectId | None, session: Session | None) -> None:
         """Notify the storage, if any, that an object has changed."""
-        keeper = self.worker.object_store.keeper
-        if keeper is not None and obj_id is not None:
-            keeper.touch(obj_id, session)
+        object_manager = self.worker.object_store.object_manager
+        if object_manager is not None and obj_id is not None:
+            object_manager.touch(obj_id, session)
 
     def _watch(self, session: Session | None) -> Callable[[], None]:
         """Return a function that raises once the client has disconnected."""

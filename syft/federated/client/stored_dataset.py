@@ -106,15 +106,15 @@ def stored_keys(worker: BaseWorker) -> list[str]:
 def find_stored(worker: BaseWorker, key: str) -> StoredDataset | None:
     """Return a data set stored by a worker; None for objects that a user sent under such an id."""
     name = f"{DATASET}{key}"
-    if worker.object_store.keeper is None or name not in worker.object_store.objects:
+    if worker.object_store.object_manager is None or name not in worker.object_store.objects:
         return None
     found = worker.object_store.get(name)
     return found if isinstance(found, StoredDataset) and _is_owners(worker, name) else None
 
 
 def _is_owners(worker: BaseWorker, name: str) -> bool:
-    keeper = worker.object_store.keeper
-    item = None if keeper is None else keeper.item(name)
+    object_manager = worker.object_store.object_manager
+    item = None if object_manager is None else object_manager.item(name)
     return item is not None and item.facts.owner is None
 
 

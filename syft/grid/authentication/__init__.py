@@ -1,4 +1,4 @@
-"""What a client shows to log in at a node or a gateway."""
+"""Credentials of clients for nodes and gateways."""
 
 from syft.grid.authentication.account import AccountCredential
 from syft.grid.authentication.credential import AbstractCredential

@@ -17,14 +17,14 @@ __all__ = ["AccountCredential"]
 
 logger = logging.getLogger("syft.grid")
 _MAX_BYTES = 16 * 2**20
-_FORM = '{"accounts": [{"username": "alice", "password": "..."}]}'
+_FORMAT = '{"accounts": [{"username": "alice", "password": "..."}]}'
 
 
 class AccountCredential(AbstractCredential):
     """A user's name and password. Only `json()` and the attribute show the password.
 
     Args:
-        username: the name, as the owner of the node knows it.
+        username: the user name at the node.
         password: the password.
 
     Example:
@@ -47,20 +47,20 @@ class AccountCredential(AbstractCredential):
             file_name: the file in it.
 
         Raises:
-            AccountError: the file can't be read, or has another form.
+            AccountError: the file can't be read, or has another format.
         """
         file = Path(path) / file_name
         try:
             with file.open("rb") as opened:
                 if is_open(os.fstat(opened.fileno())):
-                    logger.warning("Others may read the passwords in %s. Take that away: chmod 600 %s", file, file)
+                    logger.warning("Other users may read the passwords in %s. Run: chmod 600 %s", file, file)
                 contents = opened.read(_MAX_BYTES + 1)
         except OSError as error:
-            raise AccountError(f"{file} can't be read ({error.strerror}). Name a file of this form: {_FORM}") from None
+            raise AccountError(f"{file} can't be read ({error.strerror}). Expected format: {_FORMAT}") from None
         return [_account(file, number, row) for number, row in enumerate(_rows(file, contents), 1)]
 
     def json(self) -> dict[str, Any]:
-        """Return name and password, as they are sent to log in."""
+        """Return user name and password, as sent at login."""
         return {"username": self.username, "password": self.password}
 
     def __repr__(self) -> str:
@@ -90,7 +90,7 @@ def _rows(file: Path, contents: bytes) -> list[Any]:
     if isinstance(found, dict):
         found = found.get("accounts")
     if not isinstance(found, list):
-        raise AccountError(f"{file} is no JSON file of accounts. Write it like this: {_FORM}")
+        raise AccountError(f"{file} is not a JSON file of accounts. Use this format: {_FORMAT}")
     return found
 
 
@@ -98,5 +98,5 @@ def _account(file: Path, number: int, row: Any) -> AccountCredential:
     fields = row if isinstance(row, dict) else {}
     user, password = fields.get("username", fields.get("user")), fields.get("password")
     if not isinstance(user, str) or not isinstance(password, str):
-        raise AccountError(f"Account {number} in {file} has no name or no password. Write it like this: {_FORM}")
+        raise AccountError(f"Account {number} in {file} has no user name or no password. Use this format: {_FORMAT}")
     return AccountCredential(user, password)

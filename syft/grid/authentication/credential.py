@@ -1,4 +1,4 @@
-"""AbstractCredential: what every kind of credential can do."""
+"""AbstractCredential: the interface of credentials."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["AbstractCredential"]
 
 
 class AbstractCredential(ABC):
-    """Something that shows who a client is. Clients send it over verified TLS, or within this machine, only."""
+    """A secret that authenticates a client. Clients send it only over verified TLS or within this machine."""
 
     @staticmethod
     @abstractmethod
@@ -19,4 +19,4 @@ class AbstractCredential(ABC):
 
     @abstractmethod
     def json(self) -> dict[str, Any]:
-        """Return the form that is sent. It holds the secret: do not log it."""
+        """Return the JSON that is sent. It contains the secret: do not log it."""

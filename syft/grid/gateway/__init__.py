@@ -1,4 +1,4 @@
-"""The gateway of a grid: it knows which nodes there are and what can be found where; never data, or nodes' tokens."""
+"""The gateway of a grid: a registry of nodes, tags and models. It never sees data or the tokens of nodes."""
 
 from syft.grid.gateway.server import Gateway
 from syft.grid.gateway.settings import GatewaySettings

@@ -1,4 +1,4 @@
-"""What the HTTP API of a gateway takes and gives: names, addresses and tags, all with bounds."""
+"""Requests and responses of the HTTP API of a gateway. All fields have bounds."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class ModelRow(RequestBody):
     """A model that a node hosts for others."""
 
     name: ModelName
-    mpc: bool = Field(description="whether the node holds shares of it, and nobody has it in clear")
+    mpc: bool = Field(description="whether it is encrypted: the node holds shares only")
 
 
 class Index(RequestBody):
-    """What can be found at a node: tags and names, never values."""
+    """The searchable contents of a node: tags and names, never values."""
 
     tags: list[Annotated[list[Tag], Field(max_length=MAX_TAGS)]] = Field(
         default=[], max_length=MAX_SETS, description="the different sets of tags of published objects"
@@ -38,36 +38,36 @@ class Index(RequestBody):
 
 
 class Registration(RequestBody):
-    """A node that wants to be known."""
+    """A registration of a node."""
 
     id: NodeId
-    address: Address = Field(description="where clients reach it, as wss://host:port")
-    secret: Secret = Field(description="the key by which the node answers the gateway's challenge at that address")
+    address: Address = Field(description="the URL for clients, as wss://host:port")
+    secret: Secret = Field(description="the key of the response to the gateway's challenge")
     index: Index = Index()
 
 
 class Registered(BaseModel):
-    """A node that is known now."""
+    """A registered node."""
 
-    lease: str = Field(description="to be shown with every heartbeat")
-    lifetime: float = Field(description="seconds until the next heartbeat must have come")
+    lease: str = Field(description="to be sent with every heartbeat")
+    lifetime: float = Field(description="seconds until the registration expires without a heartbeat")
 
 
 class Heartbeat(RequestBody):
-    """A node that is still there."""
+    """A heartbeat of a node."""
 
     lease: Secret
-    index: Index | None = Field(default=None, description="what can be found there, if that has changed")
+    index: Index | None = Field(default=None, description="the searchable contents, if they changed")
 
 
 class Farewell(RequestBody):
-    """A node that leaves."""
+    """A deregistration of a node."""
 
     lease: Secret
 
 
 class GatewayInfo(BaseModel):
-    """How long a node is known."""
+    """The remaining lifetime of a registration."""
 
     lifetime: float
 
@@ -85,13 +85,13 @@ class ModelQuery(RequestBody):
 
 
 class NodeRow(BaseModel):
-    """A node, and where it is."""
+    """A node and its address."""
 
     id: str
     address: str
 
 
 class Nodes(BaseModel):
-    """Nodes, and where they are."""
+    """Nodes and their addresses."""
 
     nodes: list[NodeRow]

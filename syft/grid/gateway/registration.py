@@ -1,7 +1,7 @@
-"""Membership: how a node makes itself known to a gateway, and stays known.
+"""Membership: the registration of a node at a gateway.
 
-It registers, proves that it is where it says, and tells again and again that it is there, and what can be found: the
-tags of what is published, and the names of models that others may use. Never values.
+The node registers, proves its address, and sends heartbeats with its searchable contents: the tags of published objects
+and the names of models for others. Values are never sent.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 logger = logging.getLogger("syft.node")
-# Bytes of all tags that are told together: a request has an upper bound.
+# Maximum bytes of all tags in one request.
 _MAX_BYTES = 600_000
-# How often it is looked whether there is something new to tell, in seconds.
+# Seconds between checks for changes.
 LOOK = 1.0
-_LONGEST_PAUSE = 30.0
+_MAX_PAUSE = 30.0
 
 
 class Proof(BaseModel):
-    """The answer to a gateway's challenge."""
+    """The response to a gateway's challenge."""
 
     answer: str
 
 
 class Membership:
-    """A node's place in the grid of a gateway.
+    """The registration of a node at a gateway.
 
     Args:
-        gateway_url: https://host:port, or http://localhost:port for a gateway of this machine.
-        token: what the gateway is shown.
-        ca: the file of the authority that signed the gateway's certificate; None: those of the system.
-        address: where clients reach the node, if that is not what it listens on: wss://host:port.
-        look: how often it is looked whether there is something new to tell, in seconds.
+        gateway_url: https://host:port, or http://localhost:port for a gateway on this machine.
+        token: the token for the gateway.
+        ca: the file of the authority that signed the gateway's certificate; None: the system's authorities.
+        address: the URL for clients, wss://host:port, if it differs from the listening address.
+        look: seconds between checks for changes.
 
     Example:
         >>> membership = Membership("http://localhost:5000")  # doctest: +SKIP
@@ -75,41 +75,41 @@ class Membership:
         self._secret = secrets.token_bytes(32)
         self._node: Any = None
         self._lease: str | None = None
-        self._told: Any = None
+        self._sent_index: Any = None
         self._lifetime = 30.0
         self._renewed_at = 0.0
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
     def router(self, node: Node) -> APIRouter:
-        """Return what the node answers to the gateway: to be given to `Node` as one of its routers."""
+        """Return the route of the gateway's challenge; pass this method to `Node` as one of its routers."""
         self._node = node
         router = APIRouter(tags=["gateway"])
 
         @router.get(PATH)
         def proof(challenge: str = Query(pattern=r"^[0-9a-f]{64}$", max_length=64)) -> Proof:
-            """Answer the challenge of a gateway that this node registers with."""
+            """Respond to the challenge of a gateway."""
             return Proof(answer=answer(self._secret, challenge, str(node.worker.id)))
 
         return router
 
     def start(self) -> None:
-        """Become known, and stay so until `stop`, in a thread."""
+        """Register, and send heartbeats in a thread until `stop`."""
         if self._node is None:
-            raise SyftError("Give the node this membership's router first: Node(settings, [*ROUTERS, m.router]).")
+            raise SyftError("Pass the router to the node first: Node(settings, [*ROUTERS, membership.router]).")
         self._thread = threading.Thread(target=self._run, name="syft gateway", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Leave the grid."""
+        """Deregister from the gateway."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(10)
         if self._lease is not None:
             try:
-                self._tell("POST", f"/v1/nodes/{self._name()}/leave", {"lease": self._lease})
-            except (OSError, SyftError):  # it finds out by itself
-                logger.info("The gateway %s was not told that this node leaves", self.gateway_url)
+                self._send("POST", f"/v1/nodes/{self._name()}/leave", {"lease": self._lease})
+            except (OSError, SyftError):  # the registration expires anyway
+                logger.info("Could not deregister from the gateway %s", self.gateway_url)
             self._lease = None
 
     def _run(self) -> None:
@@ -120,22 +120,22 @@ class Membership:
                 pause = self._look
             except (OSError, SyftError) as error:
                 if pause == self._look:
-                    logger.warning("The gateway %s can't be told of this node: %s", self.gateway_url, error)
+                    logger.warning("Could not register at the gateway %s: %s", self.gateway_url, error)
                 self._lease = None
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                pause = min(2 * pause, _MAX_PAUSE)
             self._stopping.wait(pause)
 
     def refresh(self) -> None:
-        """Tell the gateway what is new, or that this node is still there if that is due."""
+        """Send changes to the gateway, or a heartbeat if it is due."""
         index = index_of(self._node.worker)
         if self._lease is None:
             self._register(index)
             return
-        changed = index != self._told
+        changed = index != self._sent_index
         if changed or time.monotonic() - self._renewed_at > self._lifetime / 3:
             given = {"lease": self._lease, **({"index": index} if changed else {})}
-            self._tell("PUT", f"/v1/nodes/{self._name()}", given)
-            self._told, self._renewed_at = index, time.monotonic()
+            self._send("PUT", f"/v1/nodes/{self._name()}", given)
+            self._sent_index, self._renewed_at = index, time.monotonic()
 
     def _register(self, index: dict[str, Any]) -> None:
         given = {
@@ -144,19 +144,19 @@ class Membership:
             "secret": self._secret.hex(),
             "index": index,
         }
-        found = self._tell("POST", "/v1/nodes", given)
+        found = self._send("POST", "/v1/nodes", given)
         lease, lifetime = found.get("lease"), found.get("lifetime")
         if not isinstance(lease, str) or not isinstance(lifetime, int | float):
-            raise SyftError("What answers there is not a gateway.")
+            raise SyftError("The server at this address is not a gateway.")
         self._lifetime = float(lifetime)
-        self._told, self._renewed_at, self._lease = index, time.monotonic(), lease
+        self._sent_index, self._renewed_at, self._lease = index, time.monotonic(), lease
 
-    def _tell(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    def _send(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
         try:
             found = ask(self._where, method, path, body, timeout=15.0)
         except AuthenticationError as error:
             raise AuthenticationError(
-                "it does not accept the token of this node; its owner makes one with python -m syft gateway token, "
+                "it rejects the token of this node; its owner issues one with python -m syft gateway token, "
                 f"for --gateway-token-file ({error})"
             ) from None
         return found if isinstance(found, dict) else {}
@@ -166,18 +166,18 @@ class Membership:
 
 
 def index_of(worker: BaseWorker) -> dict[str, Any]:
-    """Return what can be found at a worker: the sets of tags of what is published, and the models for others."""
+    """Return the searchable contents of a worker: the tag sets of published objects, and the models for others."""
     store = worker.object_store
     sets: set[tuple[str, ...]] = set()
     room = _MAX_BYTES
     for obj_id, obj in store.outlines().items():
-        if str(obj_id).startswith(PREFIX):  # models are told by their names
+        if str(obj_id).startswith(PREFIX):  # models are listed by name
             continue
         tags = tuple(sorted(tag for tag in tags_of(obj) if 0 < len(tag) <= MAX_TAG)[:MAX_TAGS])
         if tags and tags not in sets and store.claims.is_published(obj_id):
             room -= len(json.dumps(tags))
             if room < 0 or len(sets) >= MAX_SETS:
-                logger.warning("Not all tags of this node fit into what a gateway is told.")
+                logger.warning("Not all tags of this node fit into a registration.")
                 break
             sets.add(tags)
     rows = [facts_of(worker, name) for name in names_at(worker)[:MAX_MODELS]]

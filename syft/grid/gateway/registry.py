@@ -1,7 +1,7 @@
-"""The registry of a gateway: which nodes there are, until when, and what they say can be found there.
+"""The registry of a gateway: nodes with the expiry of their registration and their searchable contents.
 
-What is kept on disk is who registered a node first: its name is that user's from then on, so that nobody else can
-stand in for a node that is away.
+The user who first registered a node is stored on disk: only that user may register the name again, so nobody can
+impersonate an absent node.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ _choose = random.SystemRandom()
 
 
 class UnknownNodeError(SyftError):
-    """A gateway does not know a node, or not any more."""
+    """A node is not registered, or its registration expired."""
 
 
 class TakenError(SyftError):
-    """Something is somebody else's, or there is no room."""
+    """The name belongs to another user, or the registry is full."""
 
 
 @dataclasses.dataclass(slots=True)
 class RegisteredNode:
-    """A node that is known.
+    """A registered node.
 
     Attributes:
         id: its name.
-        address: where it is.
-        user: who registered it.
-        lease: the hash of what its heartbeats show.
-        until: when it is forgotten, on the monotonic clock.
-        tags: the different sets of tags of what is published there.
+        address: its address.
+        user: the user who registered it.
+        lease: the hash of the lease that its heartbeats contain.
+        until: the expiry, on the monotonic clock.
+        tags: the distinct tag sets of its published objects.
         models: the models that it hosts for others, and whether each is encrypted.
     """
 
@@ -55,13 +55,13 @@ class RegisteredNode:
 
 
 class Registry:
-    """The nodes that a gateway knows.
+    """The nodes registered at a gateway.
 
     Args:
-        lifetime: seconds that a node is known after it was last heard of.
-        most: how many nodes there may be.
-        each: how many of one user.
-        owners: the file that says who registered which node; None: it is remembered as long as this is.
+        lifetime: seconds until a registration expires without a heartbeat.
+        most: the maximum number of nodes.
+        each: the maximum number of nodes of one user.
+        owners: the file of the users who registered nodes; None: in memory only.
         clock: returns seconds.
     """
 
@@ -85,20 +85,20 @@ class Registry:
     # --- nodes ----------------------------------------------------------------------------------------------
 
     def check(self, node_id: str, user: str | None) -> None:
-        """Raise if a user may not register a node of this name."""
+        """Raise if a user may not register a node with this name."""
         with self._lock:
             self._check(node_id, user)
 
     def _check(self, node_id: str, user: str | None) -> None:
         if self._owners.get(node_id, user) != user:
-            raise TakenError(f"A node {node_id!r} was registered by another user; choose another name for yours.")
+            raise TakenError(f"Node {node_id!r} was registered by another user. Choose another name.")
         if node_id not in self._owners:
             own = sum(owner == user for owner in self._owners.values())
             if len(self._owners) >= self.most or own >= self.each:
-                raise TakenError("This gateway knows as many nodes as it may; ask its owner to remove some.")
+                raise TakenError("The registry of this gateway is full. Ask the owner of the gateway to remove nodes.")
 
     def add(self, node_id: str, address: str, user: str | None) -> str:
-        """Know a node that has proved its address; returns its lease."""
+        """Register a node that has proved its address; returns its lease."""
         lease = secrets.token_hex(32)
         with self._lock:
             self._check(node_id, user)
@@ -108,37 +108,39 @@ class Registry:
         return lease
 
     def renew(self, node_id: str, lease: str, user: str | None) -> RegisteredNode:
-        """Know a node for longer."""
+        """Renew the registration of a node."""
         with self._lock:
             member = self._leased(node_id, lease, user)
             member.until = self._clock() + self.lifetime
             return member
 
     def leave(self, node_id: str, lease: str, user: str | None) -> None:
-        """Know a node no longer; its name stays its user's."""
+        """Deregister a node; its name stays reserved for its user."""
         with self._lock:
             del self._members[self._leased(node_id, lease, user).id]
 
     def remove(self, node_id: str) -> None:
-        """Forget a node and whose it was."""
+        """Remove a node, and release its name."""
         with self._lock:
             if node_id not in self._owners:
-                raise UnknownNodeError(f"This gateway knows no node {node_id!r}.")
+                raise UnknownNodeError(f"Node {node_id!r} is not registered at this gateway.")
             self._members.pop(node_id, None)
             self._write({key: user for key, user in self._owners.items() if key != node_id})
 
     def _leased(self, node_id: str, lease: str, user: str | None) -> RegisteredNode:
         member = self._members.get(node_id)
         if member is None or member.until < self._clock():
-            raise UnknownNodeError(f"This gateway does not know node {node_id!r}, or not any more: register it again.")
+            raise UnknownNodeError(
+                f"Node {node_id!r} is not registered, or its registration expired. Register it again."
+            )
         if member.user != user or not hmac.compare_digest(member.lease, _hash(lease)):
-            raise NotPermittedError(f"Node {node_id!r} was registered by somebody else.")
+            raise NotPermittedError(f"Node {node_id!r} was registered by another user.")
         return member
 
-    # --- what can be found ----------------------------------------------------------------------------------
+    # --- search ---------------------------------------------------------------------------------------------
 
     def alive(self) -> list[RegisteredNode]:
-        """Return the nodes that are there."""
+        """Return the registered nodes."""
         with self._lock:
             now = self._clock()
             for node_id in [key for key, member in self._members.items() if member.until < now]:
@@ -146,7 +148,7 @@ class Registry:
             return list(self._members.values())
 
     def search(self, words: Iterable[str]) -> list[RegisteredNode]:
-        """Return the nodes with something that has all of these tags."""
+        """Return the nodes with an object that has all of these tags."""
         wanted = frozenset(words)
         if not wanted:
             return self.alive()
@@ -160,7 +162,7 @@ class Registry:
         """Return nodes to host a model: those with the fewest models, at random among equals."""
         alive = self.alive()
         if len(alive) < least:
-            raise TakenError(f"That takes {least} nodes, and this gateway knows {len(alive)} at the moment.")
+            raise TakenError(f"This needs {least} nodes; {len(alive)} are registered at this gateway.")
         _choose.shuffle(alive)
         return sorted(alive, key=lambda member: len(member.models))[:count]
 
@@ -179,5 +181,5 @@ def _read(file: Path | None) -> dict[str, str | None]:
         return {}
     found = json.loads(file.read_text(encoding="utf-8"))
     if not isinstance(found, dict):
-        raise SyftError(f"{file.name} is not the file of a gateway's nodes.")
+        raise SyftError(f"{file.name} is not a registry file of a gateway.")
     return found

@@ -29,20 +29,20 @@ from syft.grid.node.api.access import address_of, refusals
 from syft.grid.server.auth import Authenticator, Principal
 from syft.workers.delegation.peer import OutboundPolicy
 
-# Those who hold shares of an encrypted model, and the dealer.
+# The parties of an encrypted model, with the dealer.
 LEAST_PARTIES = 3
 _NODE = Path(min_length=1, max_length=256)
 _MODEL = Query(min_length=1, max_length=100, description="the name of the model")
-_COUNT = Query(default=1, ge=1, le=MAX_CHOICE, description="how many nodes")
+_COUNT = Query(default=1, ge=1, le=MAX_CHOICE, description="the number of nodes")
 
 
 def make_routes(registry: Registry, door: Authenticator, rules: OutboundPolicy) -> list[APIRouter]:
-    """Return what a gateway answers.
+    """Return the routes of a gateway.
 
     Args:
         registry: the nodes.
-        door: who is let in.
-        rules: whom the gateway connects to.
+        door: the authenticator.
+        rules: the outbound policy of the gateway.
     """
 
     def identify(request: Request) -> Principal:
@@ -71,7 +71,7 @@ def _nodes(registry: Registry, rules: OutboundPolicy, caller: Any) -> APIRouter:
 
     @router.post("/v1/nodes", status_code=201, responses=refusals(400, 409))
     def register(given: Registration, guest: Principal = caller) -> Registered:
-        """Register a node, which has to answer a challenge at its address."""
+        """Register a node, which must respond to a challenge at its address."""
         registry.check(given.id, guest.user)
         check_address(rules, given.id, given.address, given.secret)
         lease = registry.add(given.id, given.address, guest.user)
@@ -80,12 +80,12 @@ def _nodes(registry: Registry, rules: OutboundPolicy, caller: Any) -> APIRouter:
 
     @router.get("/v1/nodes", responses=refusals())
     def nodes(id: str | None = Query(default=None, max_length=256), guest: Principal = caller) -> Nodes:
-        """List the nodes that are there, or one of them."""
+        """List the registered nodes, or one of them."""
         return _rows([member for member in registry.alive() if id is None or member.id == id])
 
     @router.put("/v1/nodes/{node_id}", responses=refusals(404))
     def renew(given: Heartbeat, node_id: str = _NODE, guest: Principal = caller) -> GatewayInfo:
-        """Say that a node is still there, and what can be found there now."""
+        """Renew a registration, and update the searchable contents."""
         member = registry.renew(node_id, given.lease, guest.user)
         if given.index is not None:
             _take(member, given.index)
@@ -93,14 +93,14 @@ def _nodes(registry: Registry, rules: OutboundPolicy, caller: Any) -> APIRouter:
 
     @router.post("/v1/nodes/{node_id}/leave", status_code=204, responses=refusals(404))
     def leave(given: Farewell, node_id: str = _NODE, guest: Principal = caller) -> None:
-        """Say that a node leaves; its name stays its user's."""
+        """Deregister a node; its name stays reserved for its user."""
         registry.leave(node_id, given.lease, guest.user)
 
     @router.delete("/v1/nodes/{node_id}", status_code=204, responses=refusals(404))
     def remove(node_id: str = _NODE, guest: Principal = caller) -> None:
-        """Forget a node and whose it was: for the owner of the gateway."""
+        """Remove a node and release its name; for the owner of the gateway."""
         if not may(guest.role, Capability.MANAGE_NODE):
-            raise NotPermittedError("Only the owner of the gateway removes nodes.")
+            raise NotPermittedError("Only the owner of the gateway may remove nodes.")
         registry.remove(node_id)
 
     return router
@@ -111,17 +111,17 @@ def _search(registry: Registry, caller: Any) -> APIRouter:
 
     @router.post(GATEWAY_ENDPOINTS.SEARCH_TAGS, responses=refusals())
     def search(given: TagQuery, guest: Principal = caller) -> Nodes:
-        """Say which nodes have something with all of these tags."""
+        """Return the nodes with an object that has all of these tags."""
         return _rows(registry.search(given.query))
 
     @router.post(GATEWAY_ENDPOINTS.SEARCH_MODEL, responses=refusals())
     def search_model(given: ModelQuery, guest: Principal = caller) -> Nodes:
-        """Say which nodes host a model."""
+        """Return the nodes that host a model."""
         return _rows(registry.hosts(given.model_id, mpc=False))
 
     @router.post(GATEWAY_ENDPOINTS.SEARCH_ENCRYPTED_MODEL, responses=refusals())
     def search_encrypted_model(given: ModelQuery, guest: Principal = caller) -> Nodes:
-        """Say which nodes hold shares of an encrypted model."""
+        """Return the nodes that hold shares of an encrypted model."""
         return _rows(registry.hosts(given.model_id, mpc=True))
 
     return router
@@ -132,12 +132,12 @@ def _choice(registry: Registry, caller: Any) -> APIRouter:
 
     @router.get(GATEWAY_ENDPOINTS.SELECT_MODEL_HOST, responses=refusals(409))
     def choose_model_host(model_id: str = _MODEL, count: int = _COUNT, guest: Principal = caller) -> Nodes:
-        """Choose nodes to host a model: those with the fewest."""
+        """Choose nodes to host a model: those with the fewest models."""
         return _rows(registry.choose(count, least=count))
 
     @router.get(GATEWAY_ENDPOINTS.SELECT_ENCRYPTED_MODEL_HOSTS, responses=refusals(409))
     def choose_encrypted_model_host(model_id: str = _MODEL, count: int = _COUNT, guest: Principal = caller) -> Nodes:
-        """Choose nodes to hold shares of a model and to deal: as many as wanted, or what there is, from three on."""
+        """Choose the parties and the dealer of an encrypted model: the wanted number, or all; at least three."""
         return _rows(registry.choose(count, least=LEAST_PARTIES))
 
     return router

@@ -1,4 +1,4 @@
-"""GatewaySettings: what a gateway is told when it is started."""
+"""GatewaySettings: the configuration of a gateway."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from syft.grid.identity.binding import check_exposure
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GatewaySettings:
-    """How a gateway is run.
+    """The configuration of a gateway.
 
     Attributes:
         id: the name of the gateway.
-        host: the address to listen on: this machine only, unless there are TLS and tokens.
-        port: the port; 0: any that is free.
-        store: the folder of its key, its users and of who registered which node; None: all of it is gone at the end.
+        host: the address to listen on; loopback only, unless TLS and tokens are on.
+        port: the port; 0: any free port.
+        store: the folder of its key, users and registered names; None: nothing survives a restart.
         certificate: the file of the certificate, for TLS.
         key: the file of its key.
         ca: the file of the authority that the nodes' certificates are signed by; without it only nodes of
             this machine can register.
-        tokens: let only those in who show a token of the gateway.
-        lifetime: seconds that a node is known after it was last heard of.
-        max_nodes: how many nodes there may be.
-        max_user_nodes: how many of them one user may register.
+        tokens: whether clients need a token of the gateway.
+        lifetime: seconds until a registration expires without a heartbeat.
+        max_nodes: the maximum number of nodes.
+        max_user_nodes: the maximum number of nodes of one user.
     """
 
     id: str = "gateway"
@@ -43,14 +43,14 @@ class GatewaySettings:
 
     def __post_init__(self) -> None:
         if not is_id(self.id) or not self.id.strip():
-            raise SyftError("The id of a gateway is a short text, such as grid.")
+            raise SyftError("The id of a gateway must be a short text, such as grid.")
         if (self.certificate is None) != (self.key is None):
-            raise SyftError("TLS takes both: a certificate and its key.")
+            raise SyftError("TLS needs both a certificate and its key.")
         if self.lifetime <= 0:
-            raise SyftError("The lifetime of a registration is some seconds.")
+            raise SyftError("The lifetime of a registration must be a positive number of seconds.")
         check_exposure(self.host, self.certificate is not None, self.tokens)
 
     @property
     def tls(self) -> bool:
-        """Whether clients speak TLS to the gateway."""
+        """Whether clients connect over TLS."""
         return self.certificate is not None

@@ -1,4 +1,4 @@
-"""Who somebody is at a node: its key, tokens, users, roles, and where it may listen."""
+"""The identity of a node: its key, tokens, users and roles, and the check of its listening address."""
 
 from syft.grid.identity.binding import check_exposure
 from syft.grid.identity.names import user_name

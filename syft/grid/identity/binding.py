@@ -1,4 +1,4 @@
-"""Where a server may listen: on this machine as it likes, for others only with TLS and tokens."""
+"""Check the listening address of a server: other machines may connect only with TLS and tokens."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _ADVICE = {
 
 
 def check_exposure(host: str | None, tls: bool, tokens: bool) -> None:
-    """Raise unless a host is this machine, or whoever connects is kept out by tokens and kept private by TLS.
+    """Raise if a server without TLS and tokens would be reachable from other machines.
 
     Args:
-        host: what the server binds to; none or an empty one is every address, as it is for sockets.
+        host: the address the server binds to; None or "" is every address, as for sockets.
         tls: whether it has a certificate.
-        tokens: whether everybody has to show a token.
+        tokens: whether it requires tokens.
 
     Raises:
-        ExposureError: it would be open to others.
+        ExposureError: it would be open to other machines.
     """
     if is_loopback(host) or (tls is True and tokens is True):
         return
     lacking = [name for name, there in (("TLS", tls), ("tokens", tokens)) if there is not True]
     raise ExposureError(
-        f"Others could reach this server at {printable(host) if host else 'every address'!r}, and it has no "
+        f"Other machines could reach this server at {printable(host) if host else 'every address'!r}, and it has no "
         f"{' and no '.join(lacking)}. Start it with {' and with '.join(_ADVICE[name] for name in lacking)}, "
         "or let it listen on this machine only: host 127.0.0.1."
     )

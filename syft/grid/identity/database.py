@@ -1,4 +1,4 @@
-"""The file of a node's identity: users, revoked tokens. SQLite, so that a command line may work beside the node."""
+"""The database of a node's identity: users and revoked tokens. The command line may use it beside the node."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Database"]
 DATABASE_FILE = "identity.sqlite3"
 VERSION = 1
 # Seconds to wait while another process writes.
-_PATIENCE = 10.0
+_LOCK_TIMEOUT = 10.0
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS revoked (
     token_id TEXT PRIMARY KEY, expires REAL NOT NULL, user TEXT NOT NULL
@@ -33,10 +33,10 @@ CREATE TABLE IF NOT EXISTS users (
 
 
 class Database:
-    """One connection, used by one thread at a time. What a transaction wrote survives a loss of power.
+    """One SQLite connection, used by one thread at a time. Committed transactions survive a power failure.
 
     Args:
-        folder: where the file is, or will be; made for this user alone.
+        folder: the folder of the file; it is created with mode 0700.
 
     Raises:
         SyftError: the file is damaged, or of a later version.
@@ -44,11 +44,11 @@ class Database:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.path: Path = private_folder(folder) / DATABASE_FILE
-        new_file(self.path, b"")  # SQLite gives its other files the rights of this one
+        new_file(self.path, b"")  # SQLite creates its other files with the mode of this one
         self._lock = threading.RLock()
         self._depth = 0
         self._connection = sqlite3.connect(
-            self.path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False, cached_statements=32
+            self.path, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False, cached_statements=32
         )
         try:
             self._prepare()
@@ -56,7 +56,7 @@ class Database:
             self._connection.close()
             if isinstance(error, SyftError):
                 raise
-            raise SyftError(f"{self.path} can't be used ({error}). Put it back from a backup.") from error
+            raise SyftError(f"{self.path} can't be used ({error}). Restore it from a backup.") from error
 
     def _prepare(self) -> None:
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "trusted_schema=OFF", "secure_delete=ON"):
@@ -64,7 +64,7 @@ class Database:
         with self.transaction():
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             if version > VERSION:
-                raise SyftError(f"{self.path} was written by a later version of this library. Upgrade resyft.")
+                raise SyftError(f"{self.path} was written by a later version of resyft. Upgrade resyft.")
             if version < VERSION:
                 for statement in filter(str.strip, _SCHEMA.split(";")):
                     self._connection.execute(statement)
@@ -72,7 +72,7 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing of what is written inside of it; one inside of another belongs to it."""
+        """Run a block as one transaction; a nested transaction joins the outer one."""
         with self._lock:
             if self._depth == 0:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -91,20 +91,20 @@ class Database:
             if done:
                 self._connection.execute("COMMIT")
         finally:
-            if self._connection.in_transaction:  # it failed, or could not be written
+            if self._connection.in_transaction:  # the block or the commit failed
                 self._connection.execute("ROLLBACK")
 
     def execute(self, statement: str, *values: object) -> int:
-        """Run a statement that writes, and return how many rows it changed."""
+        """Run a statement that writes, and return the number of changed rows."""
         with self.transaction():
             return self._connection.execute(statement, values).rowcount
 
     def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """Return what a query finds."""
+        """Return the rows of a query."""
         with self._lock:
             return self._connection.execute(statement, values).fetchall()
 
     def close(self) -> None:
-        """Close the file. Twice does no harm."""
+        """Close the file; idempotent."""
         with self._lock:
             self._connection.close()

@@ -1,7 +1,7 @@
-"""What a user may be called, and when two names are the same user.
+"""Validate and normalize the names of users.
 
-Names stand in tokens, logs, lists of allowed users and on the owner's screen, so each must have one form, and none may
-look like a path or hide characters.
+Names occur in tokens, logs, lists of allowed users and on the owner's screen, so each has one canonical form, and none
+may look like a path or contain invisible characters.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from syft.exceptions import AccountError
 __all__ = ["MAX_NAME", "user_name"]
 
 MAX_NAME = 64
-# Letters, what belongs to letters, digits.
+# Letters, marks and digits.
 _CATEGORIES = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd"})
 _SIGNS = frozenset(" ._-@+")
-# Letters and marks that are not drawn: two names that look alike would differ by them.
+# Invisible letters and marks, by which two names that look alike could differ.
 _INVISIBLE = (
     (0x034F, 0x034F),
     (0x115F, 0x1160),
@@ -30,25 +30,25 @@ _INVISIBLE = (
     (0xE0000, 0xE0FFF),
 )
 _RULE = (
-    f"A user's name has 1 to {MAX_NAME} letters and digits, and between them single spaces or the signs . _ - @ +; "
-    "capitals count as small letters."
+    f"A user name has 1 to {MAX_NAME} letters and digits, with single spaces or the signs . _ - @ + between them. "
+    "Upper and lower case are the same."
 )
 
 
 def user_name(name: object) -> str:
-    """Return the one form of a user's name: composed (NFC), without capitals.
+    """Return the canonical form of a user's name: composed (NFC), in lower case.
 
     Args:
-        name: as somebody typed it, or as a peer sent it.
+        name: the name as typed, or as sent by a peer.
 
     Raises:
-        AccountError: it is no name; the text does not repeat it.
+        AccountError: the name is invalid; the message does not repeat it.
 
     Example:
         >>> user_name("Alice@Hospital-A.example")
         'alice@hospital-a.example'
     """
-    # Composing takes time that grows with the text, so length comes first; one letter may be several characters.
+    # The cost of normalization grows with the length, so that is checked first; a letter may be several characters.
     if not isinstance(name, str) or not 0 < len(name) <= 4 * MAX_NAME:
         raise AccountError(_RULE)
     folded = _fold(str(name))
@@ -61,7 +61,7 @@ def user_name(name: object) -> str:
 
 
 def _fold(name: str) -> str:
-    """Compose and fold until nothing changes: each of the two may undo the other."""
+    """Normalize and fold until nothing changes: each of the two may undo the other."""
     for _ in range(4):
         folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
         if folded == name:
@@ -76,6 +76,6 @@ def _is_allowed(character: str) -> bool:
     return (
         unicodedata.category(character) in _CATEGORIES
         and not any(first <= ord(character) <= last for first, last in _INVISIBLE)
-        # Wide, bold and joined forms of plain letters are made to look like them.
+        # Compatibility forms (wide, bold, ligatures) of ASCII letters look like them.
         and not unicodedata.normalize("NFKC", character).isascii()
     )

@@ -18,11 +18,11 @@ __all__ = ["NodeIdentity"]
 
 
 class NodeIdentity:
-    """Who a node is, and whom it knows. Several processes may open the same folder.
+    """The key, tokens and users of a node. Several processes may open the same folder.
 
     Args:
-        folder: where key and users are kept; the first time both are made there, for this user alone.
-        node_id: the node.
+        folder: the folder of key and users; both are created at the first start, with mode 0600.
+        node_id: the id of the node.
         clock: returns seconds since 1970.
         settings: further arguments of `Users`.
     """
@@ -34,7 +34,7 @@ class NodeIdentity:
         self._database = Database(folder)
         self.node_id = node_id
         self.fingerprint = fingerprint(key)
-        # Proves to other nodes who this one is.
+        # Authenticates this node to other nodes.
         self.peer_key = PeerKey(key)
         self.tokens = Tokens(node_id, key, StoredRevocations(self._database), clock)
         self.users = Users(self._database, self.tokens, clock=clock, **settings)
@@ -43,7 +43,7 @@ class NodeIdentity:
     def open(
         cls, folder: str | os.PathLike[str], node_id: str, clock: Callable[[], float] = time.time, **settings: Any
     ) -> NodeIdentity:
-        """Open the identity in a folder, or make it."""
+        """Open the identity in a folder, or create it."""
         return cls(folder, node_id, clock, **settings)
 
     def __repr__(self) -> str:
@@ -56,5 +56,5 @@ class NodeIdentity:
         self.close()
 
     def close(self) -> None:
-        """Close the files. Twice does no harm."""
+        """Close the files; idempotent."""
         self._database.close()

@@ -1,4 +1,4 @@
-"""Tokens that are not good any more before they expire: revoked ones, all of a user."""
+"""Revocation of tokens before they expire, singly or all of a user."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ __all__ = ["MemoryRevocations", "Revocations", "StoredRevocations"]
 
 
 class Revocations(Protocol):
-    """What remembers them. Every method may be called by several threads at once.
+    """The store of revocations. All methods are thread-safe.
 
-    Each user has a generation, a number that its tokens carry; revoking all of them is going on to the next one.
-    Clocks have no say in it, so a token that is issued right afterwards is good.
+    Each user has a generation, a number that its tokens carry; revoking all of them increments it. No clock is
+    involved, so a token issued right afterwards is valid.
     """
 
     def add(self, token_id: str, expires: float, user: str = "") -> bool:
-        """Remember a token until it has expired; say whether it was not there yet (one caller alone hears yes)."""
+        """Revoke a token until it has expired; returns True to the first caller only."""
         ...
 
     def has(self, token_id: str) -> bool:
-        """Say whether a token was added."""
+        """Return whether a token is revoked."""
         ...
 
     def prune(self, before: float) -> int:
-        """Forget tokens that expired before a time, and return how many."""
+        """Remove tokens that expired before a time, and return their number."""
         ...
 
     def generation(self, user: str) -> int:
-        """Return the generation of tokens of a user that is good; at first 0."""
+        """Return the valid token generation of a user; initially 0."""
         ...
 
     def advance(self, user: str) -> int:
-        """Make all tokens of a user so far void, and return the next generation."""
+        """Invalidate all present tokens of a user, and return the next generation."""
         ...
 
 
 class MemoryRevocations:
-    """Forgets everything at the end of the process: for tests, and for nodes that make a new key each time."""
+    """Revocations in memory, for tests and for nodes that generate a new key at each start."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -47,7 +47,7 @@ class MemoryRevocations:
         self._generations: dict[str, int] = {}
 
     def add(self, token_id: str, expires: float, user: str = "") -> bool:
-        """Remember a token."""
+        """Revoke a token until it has expired."""
         with self._lock:
             if token_id in self._tokens:
                 return False
@@ -55,57 +55,57 @@ class MemoryRevocations:
             return True
 
     def has(self, token_id: str) -> bool:
-        """Say whether a token was added."""
+        """Return whether a token is revoked."""
         return token_id in self._tokens
 
     def prune(self, before: float) -> int:
-        """Forget tokens that expired before a time."""
+        """Remove tokens that expired before a time."""
         with self._lock:
-            gone = [token_id for token_id, expires in self._tokens.items() if expires < before]
-            for token_id in gone:
+            expired = [token_id for token_id, expires in self._tokens.items() if expires < before]
+            for token_id in expired:
                 del self._tokens[token_id]
-            return len(gone)
+            return len(expired)
 
     def generation(self, user: str) -> int:
-        """Return the generation of tokens of a user that is good."""
+        """Return the valid token generation of a user."""
         return self._generations.get(user, 0)
 
     def advance(self, user: str) -> int:
-        """Make all tokens of a user so far void."""
+        """Invalidate all present tokens of a user."""
         with self._lock:
             self._generations[user] = self._generations.get(user, 0) + 1
             return self._generations[user]
 
 
 class StoredRevocations:
-    """Survives restarts; other processes that open the same file see it at once.
+    """Revocations in the node's database; other processes with the same file see them at once.
 
     Args:
-        database: the file of the node's identity.
+        database: the database of the node's identity.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def add(self, token_id: str, expires: float, user: str = "") -> bool:
-        """Remember a token."""
+        """Revoke a token until it has expired."""
         return self._database.execute("INSERT OR IGNORE INTO revoked VALUES (?, ?, ?)", token_id, expires, user) == 1
 
     def has(self, token_id: str) -> bool:
-        """Say whether a token was added."""
+        """Return whether a token is revoked."""
         return bool(self._database.rows("SELECT 1 FROM revoked WHERE token_id = ?", token_id))
 
     def prune(self, before: float) -> int:
-        """Forget tokens that expired before a time."""
+        """Remove tokens that expired before a time."""
         return self._database.execute("DELETE FROM revoked WHERE expires < ?", before)
 
     def generation(self, user: str) -> int:
-        """Return the generation of tokens of a user that is good."""
+        """Return the valid token generation of a user."""
         found = self._database.rows("SELECT generation FROM generations WHERE user = ?", user)
         return int(found[0][0]) if found else 0
 
     def advance(self, user: str) -> int:
-        """Make all tokens of a user so far void."""
+        """Invalidate all present tokens of a user."""
         statement = (
             "INSERT INTO generations VALUES (?, 1) ON CONFLICT (user) DO UPDATE SET generation = generation + 1 "
             "RETURNING generation"

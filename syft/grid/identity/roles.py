@@ -1,4 +1,4 @@
-"""What each role may do at a node: one table."""
+"""The capabilities of each role."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ USER = "user"
 
 
 class Capability(enum.StrEnum):
-    """Something that not everybody may do."""
+    """A capability that a role may grant."""
 
-    COMPUTE = "send commands, and objects of one's own"
-    REQUEST = "ask for the release of a result"
-    HOST_MODEL = "serve a model to others"
+    COMPUTE = "send commands and objects"
+    REQUEST = "request the release of a result"
+    HOST_MODEL = "host a model for others"
     SEE_ALL = "see and fetch every object of the node"
     DECIDE = "approve and deny requests"
     MANAGE_USERS = "add, change and remove users, and revoke tokens"
-    MANAGE_NODE = "manage the node: its data, its quotas, how it is doing"
+    MANAGE_NODE = "manage the node: its data, quotas and status"
     READ_AUDIT = "read the audit log"
 
 
-_OF_EVERYBODY = frozenset({Capability.COMPUTE, Capability.REQUEST, Capability.HOST_MODEL})
+_COMMON = frozenset({Capability.COMPUTE, Capability.REQUEST, Capability.HOST_MODEL})
 ROLES: dict[str, frozenset[Capability]] = {
     OWNER: frozenset(Capability),
-    USER: _OF_EVERYBODY,
+    USER: _COMMON,
 }
 
 
 def check_role(role: object) -> str:
-    """Return a role if there is such a one.
+    """Return a role if it exists.
 
     Raises:
-        AccountError: there is not.
+        AccountError: it does not exist.
     """
     if type(role) is not str or role not in ROLES:
-        raise AccountError(f"There is no such role. Use one of: {', '.join(ROLES)}.")
+        raise AccountError(f"Unknown role. Use one of: {', '.join(ROLES)}.")
     return role
 
 
 def may(role: str, capability: Capability) -> bool:
-    """Say whether a role may do something; an unknown role may do nothing.
+    """Return whether a role has a capability; an unknown role has none.
 
     Example:
         >>> may("owner", Capability.DECIDE), may("user", Capability.DECIDE), may("admin", Capability.COMPUTE)

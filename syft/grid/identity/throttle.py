@@ -1,4 +1,4 @@
-"""Slows down who guesses passwords: by user, and by the address they come from."""
+"""Rate limits of failed logins, by user and by client address."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ __all__ = ["Attempt", "AttemptLimit", "Throttle"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AttemptLimit:
-    """How failures of one kind slow down further tries.
+    """Delays after failed attempts.
 
     Attributes:
-        free: how many failures cost nothing.
-        first: seconds to wait after the next one; each further one doubles them.
-        most: seconds to wait at most. After twice as long without a failure all is forgotten.
+        free: the number of failures without a delay.
+        first: the delay after the next failure, in seconds; each further failure doubles it.
+        max_seconds: the maximum delay. After twice as long without a failure the count is reset.
     """
 
     free: int
     first: float = 1.0
-    most: float = 60.0
+    max_seconds: float = 60.0
 
     def wait(self, failures: int) -> float:
-        """Return the seconds to wait after so many failures."""
+        """Return the delay in seconds after a number of failures."""
         beyond = failures - self.free
-        return 0.0 if beyond <= 0 else min(self.first * 2.0 ** min(beyond - 1, 64), self.most)
+        return 0.0 if beyond <= 0 else min(self.first * 2.0 ** min(beyond - 1, 64), self.max_seconds)
 
 
 @dataclasses.dataclass(slots=True)
@@ -40,37 +40,37 @@ class _Failures:
     last: float = 0.0
 
 
-# "place" is a user at an address from which it logged in before. It alone counts there, so that neither who guesses the
-# user's password elsewhere, nor who guesses others' behind the same address, keeps the user out.
+# "known" is a user at an address from which it logged in before. Only this limit applies there, so neither guesses at
+# the user's password from elsewhere, nor guesses at others from the same address, lock the user out.
 LIMITS = {
-    "user": AttemptLimit(free=5, most=60.0),
-    "place": AttemptLimit(free=5, most=60.0),
-    "address": AttemptLimit(free=20, most=900.0),
+    "user": AttemptLimit(free=5, max_seconds=60.0),
+    "known": AttemptLimit(free=5, max_seconds=60.0),
+    "address": AttemptLimit(free=20, max_seconds=900.0),
 }
 Key = tuple[str, str, str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Attempt:
-    """A try that has begun.
+    """A login attempt.
 
     Attributes:
-        place: the user at the address.
-        keys: what it counts for.
+        origin: the user at the address.
+        keys: the counters that it increments.
     """
 
-    place: Key
+    origin: Key
     keys: tuple[Key, ...]
 
 
 class Throttle:
     """Counts failed logins in bounded memory. Any thread may call it.
 
-    A try counts as failed from its start, so that many at the same time gain nothing; success takes that back.
+    An attempt counts as failed from its start, so concurrent attempts have no advantage; success reverts that.
 
     Args:
-        clock: returns seconds that never go back.
-        capacity: how many users and addresses are remembered; the ones that failed longest ago are forgotten.
+        clock: a monotonic clock, in seconds.
+        capacity: the maximum number of users and addresses; the oldest are evicted.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, capacity: int = 20_000) -> None:
@@ -78,23 +78,23 @@ class Throttle:
         self._capacity = capacity
         self._lock = threading.Lock()
         self._failures: collections.OrderedDict[Key, _Failures] = collections.OrderedDict()
-        self._places: collections.OrderedDict[Key, None] = collections.OrderedDict()
+        self._origins: collections.OrderedDict[Key, None] = collections.OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._failures) + len(self._places)
+        return len(self._failures) + len(self._origins)
 
     def enter(self, user: str, address: str) -> Attempt:
-        """Let somebody try, or not.
+        """Begin an attempt.
 
         Raises:
-            TooManyAttemptsError: it is too early; it says when to come back.
+            TooManyAttemptsError: the delay is not over; the error contains the remaining seconds.
         """
         network = _network(address)
-        place = ("place", user, network)
+        origin = ("known", user, network)
         with self._lock:
             keys: tuple[Key, ...] = (("user", user, ""), ("address", "", network))
-            if place in self._places:
-                keys = (place,)
+            if origin in self._origins:
+                keys = (origin,)
             now = self._clock()
             wait = max(self._wait(key, now) for key in keys)
             if wait > 0:
@@ -105,30 +105,30 @@ class Throttle:
                 failures.last = now
                 self._failures.move_to_end(key)
             self._shrink(self._failures)
-        return Attempt(place, keys)
+        return Attempt(origin, keys)
 
     def withdraw(self, attempt: Attempt) -> None:
-        """Take back a try that came to nothing."""
+        """Revert an attempt that was not made."""
         with self._lock:
             for key in attempt.keys:
-                self._take_back(key)
+                self._decrement(key)
 
     def succeed(self, attempt: Attempt) -> None:
-        """Take back a try that went well, and forget earlier ones of the user.
+        """Revert a successful attempt, and reset the failures of the user.
 
-        Those of the address stay: else who has one account could guess the passwords of all others.
+        The failures of the address stay: otherwise the owner of one account could guess the passwords of others.
         """
         with self._lock:
             for key in attempt.keys:
                 if key[0] == "address":
-                    self._take_back(key)
+                    self._decrement(key)
                 else:
                     self._failures.pop(key, None)
-            self._places[attempt.place] = None
-            self._places.move_to_end(attempt.place)
-            self._shrink(self._places)
+            self._origins[attempt.origin] = None
+            self._origins.move_to_end(attempt.origin)
+            self._shrink(self._origins)
 
-    def _take_back(self, key: Key) -> None:
+    def _decrement(self, key: Key) -> None:
         failures = self._failures.get(key)
         if failures is not None:
             failures.number -= 1
@@ -139,7 +139,7 @@ class Throttle:
         failures, limit = self._failures.get(key), LIMITS[key[0]]
         if failures is None:
             return 0.0
-        if now - failures.last > 2 * limit.most:
+        if now - failures.last > 2 * limit.max_seconds:
             del self._failures[key]
             return 0.0
         return failures.last + limit.wait(failures.number) - now
@@ -150,7 +150,7 @@ class Throttle:
 
 
 def _network(address: str) -> str:
-    """Return what one party can be taken to own: an IPv4 address, or the /64 of an IPv6 one."""
+    """Return the network that one client is assumed to control: an IPv4 address, or the /64 of an IPv6 address."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:

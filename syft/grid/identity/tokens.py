@@ -1,7 +1,7 @@
-"""Tokens: who somebody is at a node, signed by the node's own key.
+"""Tokens: user and role at a node, signed by the node's key.
 
-A token is a JWT signed with Ed25519. It names user, role, node and expiry. Only the node that made a token reads it:
-there is no second key, and no second algorithm.
+A token is a JWT signed with Ed25519. It contains user, role, node and expiry. Only the node that issued a token reads
+it: there is one key and one algorithm.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ __all__ = ["TokenIdentity", "Tokens"]
 
 ALGORITHM = "EdDSA"
 MAX_TOKEN = 4096
-# Of the id of a node, as it is written in a token, twice.
+# Maximum length of a node's id in JSON; a token contains it twice.
 MAX_NODE_ID = 640
-# The longest life of a token, and how long a revocation is remembered if nobody says when its token expires.
+# The maximum lifetime of a token, and of a revocation whose token has an unknown expiry.
 MAX_SECONDS = 366 * 86400.0
-# Seconds for which revocations outlive their tokens: the leeway may be changed, and a clock be set back.
+# Seconds that revocations outlive their tokens, in case the leeway is changed or the clock is set back.
 _MARGIN = 3600.0
-_PRUNING = 60.0
-# What tokens are for, which each of them says; there is no other purpose yet.
+_PRUNE_SECONDS = 60.0
+# The purpose of a token, a claim in each of them; there is only one.
 _SESSION = "session"
-_FORM = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
+_JWT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 _TOKEN_ID = re.compile(r"[0-9a-f]{32}")
 _CLAIMS = ["sub", "role", "aud", "iss", "exp", "iat", "nbf", "jti", "use", "gen"]
 _RENEW = "Log in again, or ask the owner of the node for a new one."
@@ -50,14 +50,14 @@ _RENEW = "Log in again, or ask the owner of the node for a new one."
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TokenIdentity:
-    """Who somebody is, as a token says that was verified.
+    """The verified contents of a token.
 
     Attributes:
-        user: the user's name, in its one form.
-        role: a name in the table of roles.
-        token_id: what the token is revoked by.
-        expires: when it ends, in seconds since 1970.
-        generation: which of the user's generations of tokens it belongs to.
+        user: the canonical name of the user.
+        role: the role, a key of ROLES.
+        token_id: the id by which the token is revoked.
+        expires: the expiry, in seconds since 1970.
+        generation: its token generation, see `Revocations`.
     """
 
     user: str
@@ -67,19 +67,19 @@ class TokenIdentity:
     generation: int = 0
 
     def may(self, capability: Capability) -> bool:
-        """Say whether the role may do something."""
+        """Return whether the role has a capability."""
         return may(self.role, capability)
 
 
 class Tokens:
-    """Makes, reads and revokes the tokens of one node. Any thread may call it.
+    """Issues, verifies and revokes the tokens of one node. Thread-safe.
 
     Args:
-        node_id: the node; tokens of another one are refused.
-        key: the node's own key.
-        revocations: what remembers the tokens that are not good any more.
+        node_id: the id of the node; tokens of other nodes are refused.
+        key: the node's private key.
+        revocations: the store of revoked tokens.
         clock: returns seconds since 1970.
-        leeway: by how many seconds clocks may differ; None: what the configuration says.
+        leeway: the tolerated clock difference in seconds; None: the configured value.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Tokens:
         leeway: float | None = None,
     ) -> None:
         if type(node_id) is not str or not node_id or len(json.dumps(node_id)) > MAX_NODE_ID:
-            raise AccountError("A node that issues tokens has an id: a text of 1 to about 100 characters.")
+            raise AccountError("A node that issues tokens needs an id, a text of 1 to about 100 characters.")
         self.node_id = node_id
         self.revocations = revocations
         self._key = key
@@ -103,35 +103,35 @@ class Tokens:
 
     @property
     def leeway(self) -> float:
-        """By how many seconds clocks may differ."""
+        """The tolerated clock difference in seconds."""
         return current().token_leeway if self._leeway is None else self._leeway
 
     def issue(self, user: str, role: str, seconds: float, *, generation: int | None = None) -> str:
         """Return a new token.
 
         Args:
-            user: whom it is for.
-            role: what they may do.
-            seconds: how long it is good.
-            generation: that of the user's tokens when its right to one was looked at; None: the one of now.
+            user: the user.
+            role: the user's role.
+            seconds: its lifetime.
+            generation: the user's token generation at the time of authentication; None: the present one.
 
         Raises:
-            AccountError: there is no such role, or the name or the time is no good.
+            AccountError: the role, the name or the lifetime is invalid.
         """
         return self._sign(_SESSION, user, role, seconds, generation)
 
     def read(self, token: str) -> TokenIdentity:
-        """Return whose token this is.
+        """Verify a token, and return its contents.
 
         Raises:
-            AuthenticationError: it is not good; the text says why, and never holds the token.
+            AuthenticationError: it is invalid; the message has the reason and never the token.
         """
         identity = self._read(token, _SESSION)
         self.check(identity)
         return identity
 
     def check(self, identity: TokenIdentity) -> None:
-        """Raise if a token that was good is so no longer: for connections that stay open.
+        """Raise if a verified token is no longer valid, for long-lived connections.
 
         Raises:
             AuthenticationError: it has expired or was revoked.
@@ -142,25 +142,25 @@ class Tokens:
             raise AuthenticationError(f"This token was revoked. {_RENEW}")
 
     def revoke(self, token_id: str, expires: float | None = None) -> None:
-        """Refuse one token from now on.
+        """Revoke one token.
 
         Args:
-            token_id: as its Identity says.
-            expires: until when it has to be remembered; None: as long as a token can last.
+            token_id: the id of the token.
+            expires: the expiry of the token; None: unknown.
         """
         if type(token_id) is not str or not _TOKEN_ID.fullmatch(token_id):
-            raise AccountError("This is no id of a token: it has 32 hexadecimal digits, as its Identity says.")
+            raise AccountError("Invalid token id: it must have 32 hexadecimal digits.")
         self._prune()
         until = self._clock() + MAX_SECONDS if expires is None else expires
         self.revocations.add(token_id, until)
 
     def revoke_user(self, user: str) -> None:
-        """Refuse all tokens that a user has so far."""
+        """Revoke all present tokens of a user."""
         self.revocations.advance(user_name(user))
 
     def _sign(self, use: str, user: str, role: str, seconds: float, generation: int | None) -> str:
         if type(seconds) not in (int, float) or not 0 < seconds <= MAX_SECONDS:
-            raise AccountError(f"A token is good for more than 0 and at most {MAX_SECONDS:.0f} seconds.")
+            raise AccountError(f"The lifetime of a token must be above 0 and at most {MAX_SECONDS:.0f} seconds.")
         name, now = user_name(user), self._clock()
         claims = {
             "sub": name,
@@ -176,13 +176,13 @@ class Tokens:
         }
         token = jwt.encode(claims, self._key, algorithm=ALGORITHM)
         if len(token) > MAX_TOKEN:
-            raise AccountError("This token would be too long. Use a shorter name.")
+            raise AccountError("This token would be too long. Use a shorter user name.")
         return token
 
     def _read(self, token: str, use: str) -> TokenIdentity:
         claims = self._verified(token)
         identity = _identity(claims)
-        # Times are compared here and not by the package, whose clock can't be set.
+        # Times are compared here, because the clock of PyJWT can't be set.
         for name in ("iat", "nbf"):
             self._check_start(claims[name])
         self._check_expiry(identity.expires)
@@ -191,9 +191,9 @@ class Tokens:
         return identity
 
     def _verified(self, token: str) -> Mapping[str, Any]:
-        """Return what a token says, after its signature was verified."""
-        if type(token) is not str or len(token) > MAX_TOKEN or not _FORM.fullmatch(token):
-            raise AuthenticationError(f"This is not a token of this node. {_RENEW}")
+        """Return the claims of a token, after verifying its signature."""
+        if type(token) is not str or len(token) > MAX_TOKEN or not _JWT.fullmatch(token):
+            raise AuthenticationError(f"This is not a valid token of this node. {_RENEW}")
         try:
             return jwt.decode(
                 token,
@@ -209,18 +209,18 @@ class Tokens:
                     "verify_iat": False,
                 },
             )
-        # The first part is read before the signature is verified, so it may be anything that its length allows; not
-        # every version of the package turns all of it into errors of its own.
+        # The header is parsed before the signature is verified, so it may be anything. Not every version of PyJWT
+        # converts all resulting errors to its own.
         except (jwt.PyJWTError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
             pass
-        raise AuthenticationError(f"This is not a token of this node, or it was changed. {_RENEW}")
+        raise AuthenticationError(f"This is not a valid token of this node. {_RENEW}")
 
     def _check_start(self, start: float) -> None:
         ahead = start - self._clock()
         if ahead > self.leeway:
             raise AuthenticationError(
-                f"This token is good only in {ahead:.0f} s: the clock of the machine that made it and the clock of "
-                "this node differ. Set them both right (compare them with: date -u), then log in again."
+                f"This token becomes valid in {ahead:.0f} s: the clocks of its issuer and of this node differ. Correct "
+                "them (compare with: date -u), then log in again."
             )
 
     def _check_expiry(self, expires: float) -> None:
@@ -235,25 +235,25 @@ class Tokens:
     def _prune(self) -> None:
         now = self._clock()
         with self._pruning:
-            if abs(now - self._pruned) < _PRUNING:
+            if abs(now - self._pruned) < _PRUNE_SECONDS:
                 return
             self._pruned = now
         self.revocations.prune(now - _MARGIN)
 
 
 def _identity(claims: Mapping[str, Any]) -> TokenIdentity:
-    """Return who is meant by claims, each of which must be of its very type."""
+    """Return the identity in claims, each of which must have exactly its type."""
     user, role, token_id, generation = (claims[name] for name in ("sub", "role", "jti", "gen"))
     times = [claims[name] for name in ("exp", "iat", "nbf")]
     try:
-        fine = (
+        is_valid = (
             all(type(value) is str for value in (user, role, token_id, claims["use"]))
             and type(generation) is int
             and all(type(value) in (int, float) and math.isfinite(value) for value in times)
             and _TOKEN_ID.fullmatch(token_id)
         )
-        if fine and user_name(user) == user:
+        if is_valid and user_name(user) == user:
             return TokenIdentity(user, check_role(role), token_id, float(times[0]), generation)
     except (AccountError, OverflowError):
         pass
-    raise AuthenticationError(f"This token says something that no token of this node says. {_RENEW}")
+    raise AuthenticationError(f"This token has invalid contents. {_RENEW}")

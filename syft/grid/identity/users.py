@@ -1,6 +1,7 @@
-"""Users: names, roles and passwords of those who log in at a node.
+"""Users: names, roles and passwords of the users of a node.
 
-Passwords are kept as argon2id hashes. Whether a user exists can't be told from how, or how fast, a login fails.
+Passwords are stored as argon2id hashes. Neither the error nor the duration of a failed login reveals whether the user
+exists.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ __all__ = ["UserAccount", "Users"]
 
 MIN_PASSWORD, MAX_PASSWORD = 8, 1024
 LOGIN_SECONDS = 12 * 3600.0
-# Each hash takes 64 MiB: so many are computed at once, and who waits longer than so many seconds is sent away.
-_AT_ONCE = max(1, min(os.cpu_count() or 1, 4))
-_PATIENCE = 10.0
-_REFUSED = "The user or the password is wrong. Try again, or ask the owner of the node for a new password."
+# Limits concurrent hashes, which take 64 MiB each; requests that wait longer are rejected.
+_MAX_HASHES = max(1, min(os.cpu_count() or 1, 4))
+_HASH_TIMEOUT = 10.0
+_REFUSED = "Wrong user or password. Try again, or ask the owner of the node for a new password."
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UserAccount:
-    """A user, without its password.
+    """A user, without the password.
 
     Attributes:
-        user: the name, in its one form.
-        role: what it may do.
-        added: when it was added, in seconds since 1970.
+        user: the canonical name.
+        role: the role.
+        added: the time it was added, in seconds since 1970.
     """
 
     user: str
@@ -50,13 +51,13 @@ class UserAccount:
 
 
 class Users:
-    """The users of a node. Any thread may call it; logins take a tenth of a second of work.
+    """The users of a node. Thread-safe; a login takes about 0.1 s of CPU time.
 
     Args:
-        database: the file of the node's identity.
-        tokens: what makes tokens for who logged in, and revokes those of who was changed or removed.
-        hasher: how passwords are hashed; older hashes are renewed at the next login.
-        throttle: what slows down who guesses.
+        database: the database of the node's identity.
+        tokens: issues tokens at login, and revokes those of changed and removed users.
+        hasher: the password hasher; older hashes are renewed at the next login.
+        throttle: the rate limits of failed logins.
         clock: returns seconds since 1970.
     """
 
@@ -73,9 +74,9 @@ class Users:
         self._hasher = hasher or argon2.PasswordHasher.from_parameters(argon2.profiles.RFC_9106_LOW_MEMORY)
         self._throttle = Throttle() if throttle is None else throttle
         self._clock = clock
-        self._hashing = threading.BoundedSemaphore(_AT_ONCE)
-        # What is compared for users that are not there, so that it takes as long.
-        self._nobody = self._hasher.hash(os.urandom(16).hex())
+        self._hashing = threading.BoundedSemaphore(_MAX_HASHES)
+        # Compared for unknown users, so that the duration is the same.
+        self._dummy_hash = self._hasher.hash(os.urandom(16).hex())
 
     def __contains__(self, user: object) -> bool:
         try:
@@ -88,50 +89,50 @@ class Users:
         return int(self._database.rows("SELECT count(*) FROM users")[0][0])
 
     def add(self, user: str, password: str, role: str = USER) -> str:
-        """Add a user, and return the one form of its name.
+        """Add a user, and return the canonical name.
 
         Raises:
-            AccountError: the name is taken, or name, password or role are no good.
+            AccountError: the name exists, or name, password or role is invalid.
         """
         name, role = user_name(user), check_role(role)
         hashed = self._hash(name, password)
         row = (name, role, hashed, self._clock())
         if not self._database.execute("INSERT OR IGNORE INTO users VALUES (?, ?, ?, ?)", *row):
-            raise AccountError(f"There is a user {name!r} already. Choose another name, or change its password.")
+            raise AccountError(f"User {name!r} already exists. Choose another name, or change the password.")
         return name
 
     def verify(self, user: str, password: str, address: str = "") -> UserAccount:
-        """Return the account of a user that shows its password.
+        """Verify a password, and return the account.
 
         Args:
             user: the name.
             password: the password.
-            address: where the user comes from, as the connection knows it.
+            address: the client's address, as seen by the connection.
 
         Raises:
-            AuthenticationError: one of the two is wrong.
-            TooManyAttemptsError: too many were wrong; it says how long to wait.
+            AuthenticationError: the user or the password is wrong.
+            TooManyAttemptsError: too many attempts failed; the error contains the seconds to wait.
         """
         account, _ = self._verify(user, password, address)
         return account
 
     def login(self, user: str, password: str, address: str = "", seconds: float = LOGIN_SECONDS) -> str:
-        """Return a token for a user that shows its password."""
+        """Verify a password, and return a new token."""
         account, generation = self._verify(user, password, address)
         return self._tokens.issue(account.user, account.role, seconds, generation=generation)
 
     def change(self, user: str, password: str) -> None:
-        """Give a user another password; its tokens are revoked."""
+        """Change a user's password; the user's tokens are revoked."""
         name = user_name(user)
         self._update(name, "UPDATE users SET password = ? WHERE user = ?", self._hash(name, password), name)
 
     def change_role(self, user: str, role: str) -> None:
-        """Give a user another role; its tokens are revoked."""
+        """Change a user's role; the user's tokens are revoked."""
         name = user_name(user)
         self._update(name, "UPDATE users SET role = ? WHERE user = ?", check_role(role), name)
 
     def remove(self, user: str) -> None:
-        """Remove a user; its tokens are revoked."""
+        """Remove a user; the user's tokens are revoked."""
         name = user_name(user)
         self._update(name, "DELETE FROM users WHERE user = ?", name)
 
@@ -144,22 +145,22 @@ class Users:
     def _update(self, name: str, statement: str, *values: str) -> None:
         with self._database.transaction():
             if not self._database.execute(statement, *values):
-                raise AccountError(f"There is no user {name!r}. Add it first.")
+                raise AccountError(f"There is no user {name!r}. Add the user first.")
             self._tokens.revoke_user(name)
 
     def _verify(self, user: str, password: str, address: str) -> tuple[UserAccount, int]:
         try:
             name = user_name(user)
         except AccountError:
-            name = ""  # nobody's; it takes as long, and counts for the address
+            name = ""  # unknown: takes equally long, and counts for the address
         attempt = self._throttle.enter(name, address)
-        # Read before the password is compared: a user that is removed meanwhile gets a token that is void.
+        # Read before the password is compared, so that a user removed meanwhile gets an invalid token.
         generation = self._tokens.revocations.generation(name)
         found = self._database.rows("SELECT user, role, added, password FROM users WHERE user = ?", name)
-        hashed = found[0][3] if found else self._nobody
+        hashed = found[0][3] if found else self._dummy_hash
         try:
             matches = self._matches(hashed, password)
-        except TooManyAttemptsError:  # it never had a turn
+        except TooManyAttemptsError:  # the password was not compared
             self._throttle.withdraw(attempt)
             raise
         if not matches or not found:
@@ -174,7 +175,7 @@ class Users:
 
     def _matches(self, hashed: str, password: str) -> bool:
         normal = _normal(password)
-        with self._turn():
+        with self._hash_slot():
             try:
                 self._hasher.verify(hashed, normal or "")
             except argon2.exceptions.VerificationError:
@@ -185,32 +186,32 @@ class Users:
         normal = _normal(password)
         if normal is None or (check and (len(normal) < MIN_PASSWORD or normal.casefold() == name)):
             raise AccountError(
-                f"A password has {MIN_PASSWORD} to {MAX_PASSWORD} characters and is not the user's name. "
+                f"A password must have {MIN_PASSWORD} to {MAX_PASSWORD} characters and differ from the user name. "
                 "Choose another one."
             )
-        with self._turn():
+        with self._hash_slot():
             return self._hasher.hash(normal)
 
-    def _turn(self) -> _Turn:
-        return _Turn(self._hashing)
+    def _hash_slot(self) -> _HashSlot:
+        return _HashSlot(self._hashing)
 
 
-class _Turn:
-    """A turn to compute a hash: memory for a few at a time."""
+class _HashSlot:
+    """Limits the number of concurrent hashes, which bounds their memory."""
 
     def __init__(self, semaphore: threading.BoundedSemaphore) -> None:
         self._semaphore = semaphore
 
     def __enter__(self) -> None:
-        if not self._semaphore.acquire(timeout=_PATIENCE):
-            raise TooManyAttemptsError(_PATIENCE)
+        if not self._semaphore.acquire(timeout=_HASH_TIMEOUT):
+            raise TooManyAttemptsError(_HASH_TIMEOUT)
 
     def __exit__(self, *args: object) -> None:
         self._semaphore.release()
 
 
 def _normal(password: object) -> str | None:
-    """Return the one form of a password, however a keyboard composes it; None if it can't be one."""
+    """Return the normalized password, independent of how a keyboard composes it; None if it is invalid."""
     if not isinstance(password, str) or not 0 < len(password) <= MAX_PASSWORD:
         return None
     normal = unicodedata.normalize("NFC", password)

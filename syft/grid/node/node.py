@@ -42,19 +42,19 @@ from syft.workers.delegation.peer import OutboundPolicy
 from syft.workers.transport.tls import is_loopback, server_context
 
 logger = logging.getLogger("syft.node")
-# Address space that a process needs beside its user's objects: temporary results, stacks, torch's own buffers.
+# Address space of a process beyond its user's objects: temporary results, stacks, torch's buffers.
 PROCESS_SLACK = 4 << 30
-# Descriptors of one process: a conversation takes one, also while it waits for its client to come back.
+# File descriptors of one process; a session takes one, also while its client is disconnected.
 PROCESS_FILES = 4096
 
 
 class Node:
-    """One owner's node. Without a store everything is gone when it stops.
+    """The node of one owner. Without a store, nothing survives a restart.
 
     Args:
-        settings: how it is run.
-        routers: functions that make what is answered over HTTP, given the node.
-        serves_users: start the template of session processes at once; without, when the first one is needed.
+        settings: the settings.
+        routers: functions that return an HTTP router for the node.
+        serves_users: start the template of session processes at once, not with the first session.
 
     Example:
         >>> node = Node(Settings(id="hospital-a", tokens=False))  # doctest: +SKIP
@@ -69,7 +69,7 @@ class Node:
             context = server_context(settings.certificate, settings.key) if settings.tls else None  # type: ignore[arg-type]
             self._open(settings)
             made: list[APIRouter] = [router(self) for router in routers]
-            app = make_app(self.desk, made, title=f"resyft node {settings.id}")
+            app = make_app(self.context, made, title=f"resyft node {settings.id}")
             room = PendingConnections(settings.max_pending, settings.max_address_pending)
             self.server = PortServer(app, settings.host, settings.port, context, settings.heartbeat, room)
         except Exception:
@@ -77,7 +77,7 @@ class Node:
             raise
 
     def _open(self, settings: Settings) -> None:
-        # Before any key is loaded: everything that is forked later has the memory of this process as it is now.
+        # Before any key is loaded, since forked processes inherit the memory of this process.
         reader, writer = os.pipe()
         self._closing.callback(os.close, writer)
         self._template = (
@@ -99,29 +99,31 @@ class Node:
         self.worker = NodeWorker(settings.id, self.policy)
         self.worker.trusts_script_modules = settings.trust_script_modules
         self.worker.request_counts = records
-        self.keeper = ObjectManager(
+        self.object_manager = ObjectManager(
             self.worker,
             storage=self.storage,
             quota=Quota(settings.max_user_objects, settings.max_user_bytes),
             node_quota=Quota(settings.max_objects, settings.max_bytes),
-            headroom=MemoryLimit(settings.max_memory),
+            memory_limit=MemoryLimit(settings.max_memory),
             keeps_values=False,
         )
-        self._closing.callback(self.keeper.close)
+        self._closing.callback(self.object_manager.close)
         self.loaded = Loaded() if settings.data is None else load_folder(self.worker, settings.data)
         door: Authenticator = TokenAuthenticator(self.identity) if settings.tokens else OpenAuthenticator()
         most, each = settings.max_connections, settings.max_user_connections
         in_flight = settings.max_in_flight_bytes, settings.max_user_in_flight_bytes
-        self.desk = NodeContext(self.worker, door, settings.grace, most, each, settings.max_message_bytes, *in_flight)
-        self.desk.patience = 3 * settings.heartbeat
+        self.context = NodeContext(
+            self.worker, door, settings.grace, most, each, settings.max_message_bytes, *in_flight
+        )
+        self.context.patience = 3 * settings.heartbeat
         certificate = certificate_of(settings.certificate, settings.id) if settings.certificate is not None else None
         self.supervisor = self._supervise(settings, certificate)
-        self.keeper.at_removal.append(self.supervisor.forget_object)
+        self.object_manager.removal_listeners.append(self.supervisor.forget_object)
         self.supervisor.party_checks = model_calls.prepare_party
-        self.desk.conversations.open_responder = self.supervisor.open
-        self.desk.sweeps += [self.supervisor.sweep, self.policy.requests.expire]
+        self.context.conversations.open_responder = self.supervisor.open
+        self.context.sweeps += [self.supervisor.sweep, self.policy.requests.expire]
         self.policy.requests.forget_copy = self._forget_copy
-        self.desk.peering = SupervisedPeering(self.supervisor)
+        self.context.peering = SupervisedPeering(self.supervisor)
 
     def _supervise(self, settings: Settings, certificate: bytes | None) -> Supervisor:
         """Return the supervisor of session processes."""
@@ -138,7 +140,7 @@ class Node:
             "heartbeat": settings.heartbeat,
             "trust_script_modules": settings.trust_script_modules,
             "max_message_bytes": settings.max_message_bytes,
-            "max_user_in_flight_bytes": self.desk.budgets.user_limit,
+            "max_user_in_flight_bytes": self.context.budgets.user_limit,
             "peer_key": self.identity.peer_key.public.hex(),
             "certificate": None if certificate is None else certificate.hex(),
             "max_user_objects": settings.max_user_objects,
@@ -156,10 +158,10 @@ class Node:
     def _forget_copy(self, request_id: str) -> None:
         """Delete the sealed copy of a request, and the calls that lead to it."""
         for prefix in (SEALED, SLICE):
-            self.keeper.discard(f"{prefix}{request_id}")
+            self.object_manager.discard(f"{prefix}{request_id}")
 
     def _store(self) -> str:
-        """Return where objects are stored; for a node without a store, in a folder that goes with it."""
+        """Return the location of the store; a temporary folder if the node has none."""
         if self.settings.store is not None:
             return str(self.settings.store)
         memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
@@ -172,7 +174,7 @@ class Node:
 
     @property
     def url(self) -> str:
-        """Where clients connect to."""
+        """The URL for clients."""
         return self.server.url
 
     @property
@@ -181,18 +183,18 @@ class Node:
         return self.server.port
 
     def start(self) -> None:
-        """Serve in a thread, and return when clients can come."""
+        """Serve in a thread; returns when clients can connect."""
         self.server.start()
 
     def take_process(self) -> None:
-        """Make this process the node's own: its worker is the local one, and its settings hold for all threads."""
+        """Dedicate this process to the node: its worker becomes the local worker, its settings apply to all threads."""
         if self.settings.threads is not None:
             torch.set_num_threads(self.settings.threads)
         configure(stream_timeout=self.settings.stream_timeout, heartbeat=self.settings.heartbeat)
         self.worker.be_local()
 
     def run(self) -> None:
-        """Serve until interrupted, and close everything: the node has this process to itself."""
+        """Serve until interrupted, then close everything; for a process dedicated to the node."""
         self.take_process()
         try:
             self.server.run()
@@ -200,21 +202,21 @@ class Node:
             self.close()
 
     def stop(self) -> None:
-        """Stop to serve, and close everything."""
+        """Stop serving and close everything."""
         self.server.stop()
         self.close()
 
     def close(self) -> None:
-        """Close store and users. Twice does no harm."""
+        """Close store and users; idempotent."""
         try:
             self.worker.close()
-        except Exception as error:  # of a call to somebody else; who serves others closes in any case
-            logger.warning("A call of %r to another worker had failed: %s", self.worker.id, error)
+        except Exception as error:  # a failed call to another worker must not prevent closing
+            logger.warning("A call of %r to another worker failed: %s", self.worker.id, error)
         self._closing.close()
 
 
 def _copy_log(reader: int) -> None:
-    """Write what processes of users print to the log. It is for the owner alone: a vault may print data."""
+    """Log the output of user processes. The log is for the owner only, since a vault may print data."""
     with open(reader, "rb", closefd=True) as file:
         for line in file:
-            logger.debug("A process of a user wrote: %s", printable(line[:500].decode("utf-8", "replace").rstrip()))
+            logger.debug("Output of a user process: %s", printable(line[:500].decode("utf-8", "replace").rstrip()))

@@ -15,16 +15,16 @@ from syft.workers.transport.socket_stream import SERVED
 
 
 class NodeWorker(BaseWorker, FederatedClient):
-    """The worker that a node serves; its policy is there before its first message.
+    """The worker that a node serves; its policy is set before the first message.
 
     Args:
         id: the name of the node.
-        policy: what may leave.
+        policy: the access rules of the node.
     """
 
-    # Where requests to hosted models are counted, if there is a store (see `syft.mpc.serving.request_limits`).
+    # The counter of requests to hosted models, if there is a store (see `syft.mpc.serving.request_limits`).
     request_counts: Any = None
-    # Owners name objects by the text of their ids, so users may not choose ids that look like others.
+    # Owners refer to objects by the text of their ids, so users may not choose ids that look like others.
     takes_any_id = False
 
     def __init__(self, id: ObjectId, policy: ReleasePolicy) -> None:
@@ -34,5 +34,5 @@ class NodeWorker(BaseWorker, FederatedClient):
             prepare(self)
 
     def be_local(self) -> None:
-        """Make this the worker of its process, which has no other."""
+        """Make this the local worker of its process."""
         TorchHook(torch, local_worker=self)

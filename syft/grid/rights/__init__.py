@@ -1,7 +1,7 @@
-"""The owner's rights at a node: what is released to whom, requests and grants, and the log of all of it."""
+"""Access control of a node: readers of data sets, requests and grants, privacy budgets and the audit log."""
 
-from syft.grid.rights import budget_calls as _budget_calls  # noqa: F401  (tells workers what to do about budgets)
-from syft.grid.rights import handlers as _handlers  # noqa: F401  (tells workers what to do with messages about rights)
+from syft.grid.rights import budget_calls as _budget_calls  # noqa: F401  (registers the handlers of budget calls)
+from syft.grid.rights import handlers as _handlers  # noqa: F401  (registers the handlers of messages about rights)
 from syft.grid.rights.audit import Audit as Audit
 from syft.grid.rights.audit import AuditError as AuditError
 from syft.grid.rights.audit import AuditFile as AuditFile

@@ -1,7 +1,7 @@
-"""The audit log: who asked for what, and what was decided. Rows are only ever added, and hold no values.
+"""The audit log: user, action and decision of each request. It is append-only and contains no data values.
 
-Each row has the hash of itself and of the row before it, so a row that was changed, taken out or put in shows. Whoever
-can write the file can make a whole new chain; who wants to be sure notes the last hash elsewhere now and then.
+Each row contains the hash of itself and of its predecessor, so a changed, removed or added row is detected. An
+attacker with write access to the file can replace the whole chain; to detect that, keep the last hash elsewhere.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 FIRST = "0" * 64
-# How many rows are kept in memory where nobody writes them to a disk.
+# Maximum number of rows of a log in memory.
 MAX_ROWS = 100_000
 
 
 class AuditError(SyftError):
-    """The audit log is not what was written."""
+    """The audit log was tampered with or is damaged."""
 
 
 class Audit(Protocol):
-    """Somewhere to write down what happened."""
+    """An audit log."""
 
     def write(
         self, user: object, action: str, obj_id: object = None, how: str = "", allowed: bool | None = None,
@@ -47,7 +47,7 @@ class Audit(Protocol):
         ...
 
     def verify(self) -> int:
-        """Check all rows, and return how many there are."""
+        """Verify all rows, and return their number."""
         ...
 
 
@@ -59,19 +59,19 @@ def digest(row: Row) -> str:
 
 
 def check_chain(rows: Iterator[Row], number: int = 0, previous: str = FIRST) -> tuple[int, str]:
-    """Check rows that follow a known one; returns the number and hash of the last."""
+    """Verify rows that follow a verified one; returns the number and hash of the last."""
     for row in rows:
         if row.get("number") != number + 1 or row.get("previous") != previous or row.get("hash") != digest(row):
-            raise AuditError(f"Row {number + 1} of the audit log is not what was written there, or is missing.")
+            raise AuditError(f"Row {number + 1} of the audit log was changed or is missing.")
         number, previous = number + 1, row["hash"]
     return number, previous
 
 
 class AuditLog:
-    """An audit log in memory; of more than `MAX_ROWS` rows the oldest are dropped, and the chain goes on.
+    """An audit log in memory; beyond `MAX_ROWS` rows the oldest are dropped, and the chain continues.
 
     Args:
-        clock: gives seconds since 1970.
+        clock: returns seconds since 1970.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
@@ -87,12 +87,12 @@ class AuditLog:
         """Add a row.
 
         Args:
-            user: who.
-            action: what was done: `release`, `request`, `decide`, `revoke`, `login`, ...
-            obj_id: with which object.
-            how: by which way.
-            allowed: whether it was allowed; None where that is no question.
-            reason: what the user wrote, or why it was refused.
+            user: the user.
+            action: the action: `release`, `request`, `decide`, `revoke`, `login`, ...
+            obj_id: the object concerned.
+            how: the means, such as the name of a call.
+            allowed: whether it was allowed; None if there was no decision.
+            reason: the user's reason, or that of the refusal.
             request_id: the request it belongs to.
         """
         row: Row = {
@@ -111,28 +111,28 @@ class AuditLog:
         self._rows.append(row)
 
     def rows(self, after: int = 0, limit: int | None = None) -> list[Row]:
-        """Return the rows after a number, at most so many."""
+        """Return the rows after a number, at most `limit` of them."""
         with self._lock:
             found = [dict(row) for row in self._rows if row["number"] > after]
         return found[:limit]
 
     def verify(self) -> int:
-        """Check all rows that are there, and return the number of the last."""
+        """Verify all rows in memory, and return the number of the last."""
         rows = self.rows()
         if not rows:
             return 0
         number, last = check_chain(iter(rows), rows[0]["number"] - 1, rows[0]["previous"])
         if (number, last) != (self._number, self._last):
-            raise AuditError(f"The audit log ends with row {number}, but {self._number} were written.")
+            raise AuditError(f"The audit log ends with row {number}, but {self._number} rows were written.")
         return number
 
 
 class AuditFile(AuditLog):
-    """An audit log in a file of one JSON object a line; a row is on disk before anything happens because of it.
+    """An audit log in a JSON Lines file; a row is on disk before its action takes effect.
 
     Args:
-        path: the file; made, for its owner's eyes only, if it is not there.
-        clock: gives seconds since 1970.
+        path: the file; it is created with mode 0600 if it does not exist.
+        clock: returns seconds since 1970.
     """
 
     def __init__(self, path: str | os.PathLike[str], clock: Callable[[], float] = time.time) -> None:
@@ -145,7 +145,7 @@ class AuditFile(AuditLog):
         self._number, self._last = check_chain(self._read())
 
     def _drop_torn_line(self) -> None:
-        """Take off the beginning of a row that the machine did not come to write to its end: nothing followed on it."""
+        """Truncate an incomplete last row; its action never took effect."""
         end = os.fstat(self._file).st_size
         while end > 0 and os.pread(self._file, 1, end - 1) != b"\n":
             end -= 1
@@ -170,11 +170,11 @@ class AuditFile(AuditLog):
                 raise OSError("the disk is full")
             os.fsync(self._file)
         except OSError:
-            os.ftruncate(self._file, before)  # half a row would spoil what is written after it
+            os.ftruncate(self._file, before)  # an incomplete row would corrupt the next one
             raise
 
     def rows(self, after: int = 0, limit: int | None = None) -> list[Row]:
-        """Return the rows after a number, at most so many."""
+        """Return the rows after a number, at most `limit` of them."""
         found: list[Row] = []
         for row in self._read():
             if row["number"] > after and (limit is None or len(found) < limit):
@@ -182,11 +182,11 @@ class AuditFile(AuditLog):
         return found
 
     def verify(self) -> int:
-        """Check all rows of the file, and return how many there are."""
+        """Verify all rows of the file, and return their number."""
         with self._lock:
             number, last = check_chain(self._read())
             if (number, last) != (self._number, self._last):
-                raise AuditError(f"The audit log ends with row {number}, but {self._number} were written.")
+                raise AuditError(f"The audit log ends with row {number}, but {self._number} rows were written.")
         return number
 
     def close(self) -> None:
@@ -198,9 +198,9 @@ class StoredAudit(AuditLog):
     """An audit log in the store of a node (`storage.records`).
 
     Args:
-        records: the records of the store, which chain their entries by themselves.
-        area: the name of the log there.
-        clock: gives seconds since 1970.
+        records: the records of the store, which chain their entries themselves.
+        area: the name of the log in the store.
+        clock: returns seconds since 1970.
     """
 
     def __init__(self, records: RecordStore, area: str = "audit", clock: Callable[[], float] = time.time) -> None:
@@ -215,10 +215,10 @@ class StoredAudit(AuditLog):
         self._records.append(self._area, row)
 
     def rows(self, after: int = 0, limit: int | None = None) -> list[Row]:
-        """Return the rows after a number, at most so many."""
+        """Return the rows after a number, at most `limit` of them."""
         return [dict(entry.value) for entry in self._records.entries(self._area, after=after, limit=limit)]
 
     def verify(self) -> int:
-        """Check all rows, and return how many there are."""
+        """Verify all rows, and return their number."""
         self._records.verify(self._area)
         return check_chain(iter(self.rows()))[0]

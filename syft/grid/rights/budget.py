@@ -1,7 +1,7 @@
-"""Budget: the ledger of a node, with the names that people use, and a row in the log for each thing that happens.
+"""Budget: the privacy ledger of a node, by ids of data sets and names of users, with an audit log.
 
-An account goes by the owner and the id of a data set, not by its values: what is published anew under the same id is
-about the same people, so it goes on with the same account.
+An account is identified by the owner and the id of a data set, not by its values: data published again under the same
+id is about the same people, so it continues the same account.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ from syft.grid.storage.interface import Item
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
-_STRANGER = "Nobody knows who you are here, so there is no privacy budget for you. Log in first."
+_ANONYMOUS = "Anonymous users have no privacy budget at this node. Log in first."
 
 
 def account_name(item: Item) -> str:
     """Return the name of the account of a published object, or refuse an object that can have none."""
     if item.facts.is_derived:
-        raise NotPermittedError("This was computed from data of others, so it has no privacy budget of its own.")
+        raise NotPermittedError("This object was computed from data of others, so it has no privacy budget.")
     return json.dumps([item.facts.owner, item.id])
 
 
 def shown(name: str) -> str:
-    """Return the id in the name of an account, for people."""
+    """Return the id of the data set of an account, for display."""
     return str(json.loads(name)[1])
 
 
 def user_key(user: object) -> str:
-    """Return whose account a user's is."""
+    """Return the key of a user's account."""
     if not isinstance(user, str | int):
-        raise NotPermittedError(_STRANGER)
+        raise NotPermittedError(_ANONYMOUS)
     return str(canonical(user))
 
 
 class Budget:
-    """What the owner allows to be learnt, and what was.
+    """The privacy budgets of a node: limits set by the owner, and charges.
 
     Args:
-        audit: where it is written down.
-        books: where the ledger is kept; by default in memory.
-        clock: gives seconds since 1970.
+        audit: the audit log.
+        books: the backend of the ledger; by default in memory.
+        clock: returns seconds since 1970.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Budget:
         self.ledger = Ledger(books, shown, clock)
 
     def charge(self, user: object, data: Collection[Item], event: Row, what: str) -> Row:
-        """Pay for a release from data sets to a user, or raise and change nothing (see `Ledger.charge`)."""
+        """Charge a release from data sets to a user, or raise and change nothing (see `Ledger.charge`)."""
         first = min((str(item.id) for item in data), default=None)
         text = " ".join(f"{name}={value:g}" for name, value in event.items() if isinstance(value, int | float))
         try:
@@ -84,15 +84,15 @@ class Budget:
         user: str | None = None,
         by: object = "owner",
     ) -> list[Row]:
-        """Say how much may be learnt.
+        """Set a limit.
 
         Args:
             worker: the worker that holds the data.
             data: the id of a published object, or "dataset:" and the key of a data set; None: all data together.
-            epsilon: the privacy loss.
-            delta: the probability with which it may be more.
-            user: a user, "*" for each user by itself; None: all users together.
-            by: who decides.
+            epsilon: the maximum privacy loss.
+            delta: the probability that the loss exceeds epsilon.
+            user: a user, "*" for each user separately; None: all users together.
+            by: the user who sets the limit.
         """
         names, about = self._accounts(worker, data), _about(user)
         limits = [limit_of(epsilon, delta, name, about) for name in names]
@@ -104,7 +104,7 @@ class Budget:
         return [{**row, **_named(row["data"])} for row in found]
 
     def remove(self, worker: BaseWorker, data: ObjectId | None, user: str | None = None, by: object = "owner") -> bool:
-        """Take a limit away; a data set that no limit names is closed. Says whether there was one."""
+        """Remove a limit; returns whether it existed. Data without a limit can't be queried."""
         about = _about(user)
         found = [self.ledger.remove_limit(name, about) for name in self._accounts(worker, data)]
         text = f"user={'all' if about is None else about}"
@@ -112,42 +112,42 @@ class Budget:
         return any(found)
 
     def _accounts(self, worker: BaseWorker, data: ObjectId | None) -> list[str | None]:
-        """Return the names of the accounts that an id stands for."""
+        """Return the names of the accounts of an id."""
         if data is None:
             return [None]
         if not is_id(data):
-            raise SyftError("A data set is named by the id of a published object, or by dataset:KEY.")
+            raise SyftError(f"{data!r:.100} is not a data set. Pass the id of a published object, or dataset:KEY.")
         found = published(worker, data)
         if found is not None:
             return [account_name(found)]
         names = {
             limit.data for limit in self.ledger.limits() if limit.data is not None and shown(limit.data) == str(data)
         }
-        if names:  # it was deleted, and its budget is still there
+        if names:  # the data set was deleted, its budget remains
             return [*names]
-        if isinstance(data, str) and data.startswith(DATASET):  # it may be added later
+        if isinstance(data, str) and data.startswith(DATASET):  # the data set may be added later
             return [json.dumps([None, data])]
-        raise ObjectNotFoundError(data, worker.id, "a budget is for published data; list it with node data list.")
+        raise ObjectNotFoundError(data, worker.id, "budgets apply to published data; list it with node data list.")
 
     # --- reading ----------------------------------------------------------------------------------------------
 
     def rows(self, user: object = None) -> list[Row]:
-        """Return the limits with what is spent and left: all of them, or those that bound a user."""
+        """Return the limits with the spent and remaining budget: all, or those that apply to a user."""
         rows = self.ledger.standing(None if user is None else user_key(user))
         return [{**row, **_named(row["data"])} for row in rows]
 
     def entries(self, user: object = None, after: int = 0, limit: int = 1000) -> list[Row]:
-        """Return what was charged: all entries, or those of a user."""
+        """Return the charges: all, or those of a user."""
         rows = self.ledger.entries(None if user is None else user_key(user), after, limit)
         return [{**row, "data": [_named(name)["data"] for name in row["data"]]} for row in rows]
 
 
 def published(worker: BaseWorker, obj_id: ObjectId) -> Item | None:
     """Return the description of a published object of a node; None if there is none."""
-    keeper = worker.object_store.keeper
-    if keeper is None or obj_id not in worker.object_store.objects:
+    object_manager = worker.object_store.object_manager
+    if object_manager is None or obj_id not in worker.object_store.objects:
         return None
-    found: Item | None = keeper.item(obj_id)
+    found: Item | None = object_manager.item(obj_id)
     return found
 
 

@@ -1,4 +1,4 @@
-"""What a node does when it is asked about privacy budgets: a closed table. Who asks is what the connection says."""
+"""Handlers of calls about privacy budgets. The user is the one authenticated by the connection."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _number(name: str, value: object) -> int:
 
 
 def _policy(worker: BaseWorker, session: Session, data: object) -> Any:
-    """Return the policy for somebody who may set limits: an owner of the node, or of the data."""
+    """Return the policy if the session may set limits: as an owner of the node, or of the data."""
     policy = policy_of(worker)
     if session.role != OWNER and session.client_id is not None and isinstance(data, str | int):
         item = published(worker, data)
@@ -74,11 +74,11 @@ def _policy(worker: BaseWorker, session: Session, data: object) -> Any:
 
 def _text(user: object) -> str | None:
     if user is not None and type(user) is not str:
-        raise SyftError("A user is named by a text.")
+        raise SyftError(f"user must be a text, got {type(user).__name__}.")
     return user
 
 
-# By the name of the question: what answers it, and the arguments that it has.
+# Handlers and the names of their arguments, by action.
 CALLS: dict[str, tuple[Callable[..., Any], frozenset[str]]] = {
     "left": (_left, frozenset()),
     "limits": (_limits, frozenset({"user"})),
@@ -88,12 +88,14 @@ CALLS: dict[str, tuple[Callable[..., Any], frozenset[str]]] = {
 }
 
 
-def answer(worker: BaseWorker, session: Session, action: object = None, *rest: object, **settings: object) -> Any:
-    """Answer a question about privacy budgets."""
+def handle_budget_call(
+    worker: BaseWorker, session: Session, action: object = None, *rest: object, **settings: object
+) -> Any:
+    """Handle a call about privacy budgets."""
     function, names = CALLS.get(action, (None, frozenset())) if type(action) is str else (None, frozenset())
     if function is None or rest or not settings.keys() <= names:
-        raise SyftError(f"Of budgets one can ask: {', '.join(CALLS)}; each has arguments of its own.")
+        raise SyftError(f"Unknown budget call, or unknown arguments. The calls are: {', '.join(CALLS)}.")
     return function(worker, session, **settings)
 
 
-WORKER_COMMANDS[BUDGET] = answer
+WORKER_COMMANDS[BUDGET] = handle_budget_call

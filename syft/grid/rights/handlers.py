@@ -1,4 +1,4 @@
-"""The rules of a node for code that serves its owner, and what workers without an owner say about rights."""
+"""Access to the policy of a node, and the refusals of workers without an owner."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def policy_of(worker: BaseWorker) -> NodePolicy:
-    """Return the policy of a node, or say that nobody can be asked here."""
+    """Return the policy of a node; raise for a worker without an owner."""
     if not isinstance(worker.policy, NodePolicy):
-        raise SyftError(f"Worker {worker.id!r} has no owner to ask: its policy decides by itself what leaves.")
+        raise SyftError(f"Worker {worker.id!r} has no owner, so it takes no requests. Only nodes do.")
     return worker.policy
 
 
 def owners_policy(worker: BaseWorker, session: Session) -> NodePolicy:
-    """Return the policy of a node for somebody who is an owner of it, or refuse."""
+    """Return the policy of a node if the session belongs to an owner; raise otherwise."""
     policy = policy_of(worker)
     if session.role != OWNER:
         policy.audit.write(session.client_id, "owner only", allowed=False)
@@ -31,8 +31,8 @@ def owners_policy(worker: BaseWorker, session: Session) -> NodePolicy:
 
 
 def _no_owner(worker: BaseWorker, session: Session, message: object) -> Any:
-    """Refuse a message about rights: the session processes of nodes answer these, other workers have no owner."""
-    raise SyftError(f"Worker {worker.id!r} has no owner to ask: requests are for nodes.")
+    """Refuse a message about rights: the session processes of nodes handle these, other workers have no owner."""
+    raise SyftError(f"Worker {worker.id!r} has no owner, so it takes no requests. Only nodes do.")
 
 
 for _kind in (

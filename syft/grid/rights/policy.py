@@ -1,4 +1,4 @@
-"""NodePolicy: who may read which data set of a node. Data is private unless its owner says otherwise."""
+"""NodePolicy: the access rules of a node. Data is private unless its owner shares it."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ OWNER = "owner"
 
 
 class NodePolicy:
-    """The owner's rules: who may read which data set, requests, and privacy budgets.
+    """The access rules of a node: readers of data sets, requests, and privacy budgets.
 
     A user may read a data set that is the user's own, public, or shared with the user. With any other published data
     set a user may compute; results stay in the vault until they are released.
 
     Args:
-        owner: the owner's name, for texts.
-        requests: where requests are kept.
-        audit: where decisions are logged.
-        books: where privacy budgets are kept.
-        clock: gives seconds since 1970.
+        owner: the owner's name, for messages.
+        requests: the store of requests.
+        audit: the audit log.
+        books: the backend of the privacy ledger.
+        clock: returns seconds since 1970.
     """
 
     # Seconds that each step of a private training is planned to take; None: measured with made-up samples.
@@ -55,11 +55,11 @@ class NodePolicy:
         self.budget = Budget(self.audit, books, clock)
 
     def allows(self, release: Release) -> bool:
-        """Release nothing: values leave a node by its session processes, sealed copies and programs only."""
+        """Return False: values leave a node only through its session processes, sealed copies and programs."""
         return False
 
     def may_read(self, facts: Facts, user: object) -> bool:
-        """Whether a user may read a published object, by what is stored about it."""
+        """Return whether a user may read a published object with these facts."""
         if facts.is_derived:
             return False
         if facts.is_public or (facts.owner is not None and facts.owner == user):
@@ -70,7 +70,7 @@ class NodePolicy:
     def share(
         self, worker: BaseWorker, obj_id: ObjectId, allowed_users: Any = (), public: bool = False, by: object = OWNER
     ) -> Item:
-        """Say who may read a published object from now on, in place of those before.
+        """Replace the readers of a published object.
 
         Args:
             worker: the worker that lists it.
@@ -85,6 +85,6 @@ class NodePolicy:
         if item.facts.is_derived:
             raise NotPermittedError("This was computed from data of others, so it can't be shared. Share that data.")
         users = sorted(map(str, map(canonical, users_of(allowed_users))))
-        stored: Item = worker.object_store.keeper.share(obj_id, users, bool(public))
+        stored: Item = worker.object_store.object_manager.share(obj_id, users, bool(public))
         self.audit.write(by, "share", obj_id, "public" if public else "users", None, " ".join(users))
         return stored

@@ -1,4 +1,4 @@
-"""Requests: a user asks for a result, and the owner decides about exactly the copy that was sealed with it."""
+"""Requests: a user requests a result, and the owner decides about the copy sealed with the request."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 Rows = list[Row]
 PENDING, APPROVED, DENIED, EXPIRED, REVOKED = "pending", "approved", "denied", "expired", "revoked"
-# The only thing that a decision covers: the sealed copy. Everything from a data set is shared with `data share`.
+# The only scope of a decision: the sealed copy. `data share` shares a whole data set.
 RESULT = "result"
-# What a user reads who fetches an object that is not released, by the status of the request for it.
-_EXPLAINED = {
-    PENDING: "Your request for it waits for its owner",
+# The reasons why a requested object is not released, by the status of the request.
+_REASONS = {
+    PENDING: "Your request for it is pending",
     DENIED: "Your request for it was denied",
-    EXPIRED: "The approval has expired: ask again with ptr.request(reason=...)",
+    EXPIRED: "The approval has expired. Request it again: ptr.request(reason=...)",
     REVOKED: "The approval was revoked",
 }
-# Open requests of one user.
+# Maximum number of open requests of one user.
 MAX_PENDING = 32
-# The fields of a request that its user gets.
-TOLD = ("id", "object", "reason", "status", "at", "decided_at", "answer", "scope", "expires_at")
+# The fields of a request that its user sees.
+VISIBLE_FIELDS = ("id", "object", "reason", "status", "at", "decided_at", "answer", "scope", "expires_at")
 # Requests that no longer need their sealed copy.
 _CLOSED = frozenset({DENIED, EXPIRED, REVOKED})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Subject:
-    """What a request is about: known without looking at a value.
+    """The subject of a request, known without reading values.
 
     Attributes:
         object: the id of the object, or of the first of several.
@@ -75,8 +75,8 @@ class Requests:
 
     Args:
         records: where requests are kept.
-        audit: where decisions are logged.
-        clock: gives seconds since 1970.
+        audit: the audit log.
+        clock: returns seconds since 1970.
     """
 
     def __init__(self, records: RowStore, audit: Audit, clock: Callable[[], float] = time.time) -> None:
@@ -90,14 +90,14 @@ class Requests:
     # --- users ------------------------------------------------------------------------------------------------
 
     def check(self, user: object, reason: object) -> str:
-        """Return the reason as it is kept; raise if this user can't ask now."""
+        """Return the sanitized reason; raise if this user can't make a request now."""
         text = bounded(reason)
         if user is None or str(user).startswith("anonymous-"):
-            raise NotPermittedError("This node does not know who you are, so nothing can be granted to you. Log in.")
+            raise NotPermittedError("Anonymous users can't make requests at this node. Log in first.")
         if not text:
-            raise SyftError('A request needs a reason, for the owner to decide by: ptr.request(reason="...").')
+            raise SyftError('A request needs a reason for the owner: ptr.request(reason="...").')
         if sum(row["user"] == user and row["status"] == PENDING for row in self._records.list()) >= MAX_PENDING:
-            raise NotPermittedError(f"{MAX_PENDING} of your requests wait for an answer; wait for some of them.")
+            raise NotPermittedError(f"You have {MAX_PENDING} pending requests. Wait until some are decided.")
         return text
 
     def pending(self, user: object, subject: Subject) -> Row | None:
@@ -105,7 +105,7 @@ class Requests:
         for row in self._records.list():
             same = row["user"] == user and row.get("ids") == list(subject.ids) and row["status"] == PENDING
             if same and row.get("version") == subject.version:
-                return self._told(row)
+                return self._visible(row)
         return None
 
     def add(
@@ -117,15 +117,15 @@ class Requests:
         failure: str = "",
         specs: tuple[str, ...] = (),
     ) -> Row:
-        """Keep a request; its sealed copy is stored by the caller under the id that this returns.
+        """Store a request; the caller stores its sealed copy under the returned id.
 
         Args:
-            user: who asks.
-            subject: what it is about.
-            reason: what it is needed for.
+            user: the requesting user.
+            subject: the subject of the request.
+            reason: the user's reason.
             sealed: the bytes of the sealed copy; None if there is none.
-            failure: why there is none, for the owner.
-            specs: what is in the copy, for the owner: a short text for each object.
+            failure: the reason why there is none, for the owner.
+            specs: a short description of each object in the copy, for the owner.
         """
         row = {
             "at": self._clock(), "user": user, "object": subject.object, "kind": subject.kind, "reason": reason,
@@ -139,20 +139,20 @@ class Requests:
         }  # fmt: skip
         row["id"] = self._records.append(row)
         self._audit.write(user, "request", subject.object, "request", None, reason, row["id"])
-        return self._told(row)
+        return self._visible(row)
 
     def status(self, user: object, is_owner: bool, request_id: str) -> Row:
-        """Return how a request of a user stands; an owner may ask about all."""
+        """Return the status of a user's request; owners may read all requests."""
         row = self._find(request_id)
         if row is None or not (is_owner or row["user"] == user):
             raise ObjectNotFoundError(str(request_id)[:40], "this node", "there is no such request of yours.")
-        return self._told(row)
+        return self._visible(row)
 
     def released(self, user: object, obj_id: object = None, request_id: str | None = None) -> Row | str:
-        """Return the approved request for an object of a user, or the text that says why there is none.
+        """Return the approved request for an object of a user, or the reason why there is none.
 
         Args:
-            user: who fetches.
+            user: the fetching user.
             obj_id: the object.
             request_id: the request, instead of the object.
         """
@@ -166,14 +166,14 @@ class Requests:
                     return f"It was approved, but there is no value: {row['failure'] or 'it was lost'}."
                 return row
         status, answer = self.status_of(about[-1]), about[-1]["answer"]
-        return f"{_EXPLAINED[status]}: {answer}." if answer and status == DENIED else f"{_EXPLAINED[status]}."
+        return f"{_REASONS[status]}: {answer}." if answer and status == DENIED else f"{_REASONS[status]}."
 
-    def _told(self, row: Row) -> Row:
+    def _visible(self, row: Row) -> Row:
         row = {**row, "status": self.status_of(row)}
-        return {name: row[name] for name in TOLD}
+        return {name: row[name] for name in VISIBLE_FIELDS}
 
     def status_of(self, row: Row) -> str:
-        """Return how a request stands now."""
+        """Return the current status of a request."""
         if row["status"] == APPROVED and row["expires_at"] is not None and self._clock() >= row["expires_at"]:
             return EXPIRED
         return str(row["status"])
@@ -181,7 +181,7 @@ class Requests:
     # --- the owner --------------------------------------------------------------------------------------------
 
     def list(self, status: str | None = None) -> Rows:
-        """Return requests, the oldest first; only those with a status, if one is given."""
+        """Return requests, the oldest first; if a status is given, only those with it."""
         rows = [{**row, "status": self.status_of(row)} for row in self._records.list()]
         return rows if status is None else [row for row in rows if row["status"] == status]
 
@@ -199,18 +199,18 @@ class Requests:
 
         Args:
             request_id: the request.
-            expires: for how many seconds; None: until it is revoked.
+            expires: the duration in seconds; None: until it is revoked.
             scope: `result`; nothing else can be approved.
-            by: who decides.
-            answer: a text for the user.
+            by: the user who decides.
+            answer: a message to the user.
         """
         if scope != RESULT:
             raise SyftError(
-                f"A request is approved for its sealed copy: scope={RESULT!r}. To release everything that is computed "
-                "from a data set, share the data set: node data share ID --user NAME."
+                f"A request is approved for its sealed copy only: scope={RESULT!r}. To release all results of "
+                "a data set, share it: node data share ID --user NAME."
             )
         if expires is not None and not (math.isfinite(expires) and expires > 0):
-            raise SyftError("An approval expires after a positive number of seconds, or never: expires=None.")
+            raise SyftError(f"expires must be a positive number of seconds, or None, got {expires!r}.")
         with self._lock:
             row = self._undecided(request_id)
             end = None if expires is None else self._clock() + expires
@@ -224,7 +224,7 @@ class Requests:
         return row
 
     def revoke(self, request_id: str, by: object = "owner") -> Row:
-        """Take an approval back; its sealed copy is deleted."""
+        """Revoke an approval; its sealed copy is deleted."""
         with self._lock:
             row = self._find(request_id)
             if row is None or row["status"] != APPROVED:
@@ -235,7 +235,7 @@ class Requests:
         return self.find(request_id)
 
     def grants(self) -> Rows:
-        """Return the approvals, as rows of their own."""
+        """Return the approvals as rows."""
         return [
             {
                 "id": row["id"], "user": row["user"], "scope": RESULT, "object": row["object"], "request": row["id"],
@@ -246,12 +246,12 @@ class Requests:
         ]  # fmt: skip
 
     def note_verified(self, request_id: str, verified: bool) -> Row:
-        """Keep the result of replaying the code of a request."""
+        """Store whether replaying the code of a request gave the sealed copy."""
         row = self._records.update(request_id, verified=verified)
         return self.find(request_id) if row is None else {**row, "status": self.status_of(row)}
 
     def expire(self) -> None:
-        """Delete the sealed copies of requests that were closed."""
+        """Delete the sealed copies of closed requests."""
         for row in self._records.list():
             if row["sealed"] is not None and self.status_of(row) in _CLOSED:
                 self._records.update(row["id"], sealed=None)
@@ -263,7 +263,7 @@ class Requests:
     def _undecided(self, request_id: str) -> Row:
         row = self.find(request_id)
         if row["status"] != PENDING:
-            raise SyftError(f"Request {row['id']!r} was decided already: {row['status']}.")
+            raise SyftError(f"Request {row['id']!r} is already decided: {row['status']}.")
         return row
 
     def _decide(

@@ -1,4 +1,4 @@
-"""RowStore: where requests and grants are kept. In memory here; a node's store keeps them for good."""
+"""RowStore: the store of requests and grants, in memory or in the store of a node."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Row = dict[str, Any]
 
 
 class RowStore(Protocol):
-    """Rows of one kind: plain values of JSON, each with an `id`."""
+    """Rows of one kind: JSON objects, each with an `id`."""
 
     def append(self, row: Row) -> str:
-        """Keep a row, and return the id it got."""
+        """Store a row, and return its new id."""
         ...
 
     def list(self) -> list[Row]:
@@ -25,35 +25,35 @@ class RowStore(Protocol):
         ...
 
     def update(self, row_id: str, **fields: object) -> Row | None:
-        """Change fields of a row, and return it; None if there is none of this id."""
+        """Change fields of a row, and return it; None if there is no row with this id."""
         ...
 
     def get(self, row_id: str) -> Row | None:
-        """Return a row; None if there is none of this id."""
+        """Return a row; None if there is no row with this id."""
         ...
 
     def change(self, row_id: str, function: Callable[[Row], Row]) -> Row | None:
-        """Replace a row by the result of a function, while nobody else writes to it; return the new row.
+        """Atomically replace a row by the result of a function; return the new row.
 
         Args:
             row_id: the id of the row.
             function: called with the row; if it raises, nothing changes.
 
         Returns:
-            None if there is no row of this id.
+            None if there is no row with this id.
         """
         ...
 
 
 class MemoryRowStore:
-    """Rows that go with the process."""
+    """Rows in memory."""
 
     def __init__(self) -> None:
         self._rows: dict[str, Row] = {}
         self._lock = threading.Lock()
 
     def append(self, row: Row) -> str:
-        """Keep a row, and return the id it got."""
+        """Store a row, and return its new id."""
         row_id = secrets.token_hex(8)
         with self._lock:
             self._rows[row_id] = {**row, "id": row_id}
@@ -65,7 +65,7 @@ class MemoryRowStore:
             return [dict(row) for row in self._rows.values()]
 
     def update(self, row_id: str, **fields: object) -> Row | None:
-        """Change fields of a row, and return it; None if there is none of this id."""
+        """Change fields of a row, and return it; None if there is no row with this id."""
         with self._lock:
             row = self._rows.get(row_id)
             if row is not None:
@@ -73,13 +73,13 @@ class MemoryRowStore:
             return None if row is None else dict(row)
 
     def get(self, row_id: str) -> Row | None:
-        """Return a row; None if there is none of this id."""
+        """Return a row; None if there is no row with this id."""
         with self._lock:
             row = self._rows.get(row_id)
             return None if row is None else dict(row)
 
     def change(self, row_id: str, function: Callable[[Row], Row]) -> Row | None:
-        """Replace a row by the result of a function, while nobody else writes to it."""
+        """Atomically replace a row by the result of a function."""
         with self._lock:
             row = self._rows.get(row_id)
             if row is None:
@@ -89,11 +89,11 @@ class MemoryRowStore:
 
 
 class DurableRowStore:
-    """Rows in the store of a node (`storage.records`), each change on disk before it counts.
+    """Rows in the store of a node (`storage.records`); each change is on disk when the method returns.
 
     Args:
         records: the records of the store.
-        area: the name of this kind of rows there.
+        area: the name of this kind of rows in the store.
     """
 
     def __init__(self, records: RecordStore, area: str) -> None:
@@ -101,7 +101,7 @@ class DurableRowStore:
         self._area = area
 
     def append(self, row: Row) -> str:
-        """Keep a row, and return the id it got."""
+        """Store a row, and return its new id."""
         row_id = secrets.token_hex(8)
         self._records.put(self._area, row_id, {**row, "id": row_id})
         return row_id
@@ -112,14 +112,14 @@ class DurableRowStore:
         return sorted(rows, key=lambda row: row.get("at", 0.0))
 
     def update(self, row_id: str, **fields: object) -> Row | None:
-        """Change fields of a row, and return it; None if there is none of this id."""
+        """Change fields of a row, and return it; None if there is no row with this id."""
         found: Row | None = self._records.update(
             self._area, row_id, lambda row: None if row is None else {**row, **fields}
         )
         return found
 
     def get(self, row_id: str) -> Row | None:
-        """Return a row; None if there is none of this id."""
+        """Return a row; None if there is no row with this id."""
         found: Row | None = self._records.get(self._area, row_id)
         return found
 

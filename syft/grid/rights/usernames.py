@@ -1,4 +1,4 @@
-"""Names of users, where rights go by them."""
+"""Canonical names of users, for access checks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from syft.grid.identity.names import user_name
 
 @functools.lru_cache(maxsize=4096)
 def canonical(name: object) -> object:
-    """Return the one form of a user's name; what is no name stays what it is."""
+    """Return the canonical form of a user's name; an invalid name is returned unchanged."""
     try:
         return user_name(name)
     except AccountError:

@@ -133,30 +133,30 @@ class NodeContext:
         }
 
 
-def make_app(desk: NodeContext, routers: Iterable[APIRouter] = (), title: str = "resyft node") -> FastAPI:
+def make_app(context: NodeContext, routers: Iterable[APIRouter] = (), title: str = "resyft node") -> FastAPI:
     """Make the application of a port.
 
     Args:
-        desk: the context of the application.
+        context: the context of the application.
         routers: HTTP routes besides health, version and metrics.
         title: the name of the API.
     """
     app = FastAPI(
         title=title,
-        version=desk.version()["resyft"],
-        lifespan=functools.partial(_lifespan, desk),
+        version=context.version()["resyft"],
+        lifespan=functools.partial(_lifespan, context),
         docs_url=None,
         redoc_url=None,
     )
-    prepare(app, desk.door, desk.budgets.strangers)
-    app.include_router(_facts(desk))
+    prepare(app, context.door, context.budgets.strangers)
+    app.include_router(_facts(context))
     for router in routers:
         app.include_router(router)
-    app.add_api_websocket_route("/stream", functools.partial(_stream, desk))
-    for path, endpoint in desk.websockets.items():
+    app.add_api_websocket_route("/stream", functools.partial(_stream, context))
+    for path, endpoint in context.websockets.items():
         app.add_api_websocket_route(path, endpoint)
-    if desk.peering is not None:
-        app.state.upgrades = {(PROTOCOL.encode(), PATH): desk.peering.take}
+    if context.peering is not None:
+        app.state.upgrades = {(PROTOCOL.encode(), PATH): context.peering.take}
     return app
 
 
@@ -174,20 +174,20 @@ def prepare(app: FastAPI, door: Authenticator, budget: ByteBudget | None = None)
 
 
 @contextlib.asynccontextmanager
-async def _lifespan(desk: NodeContext, app: FastAPI) -> AsyncIterator[None]:
-    sweeping = asyncio.create_task(_sweep(desk))
+async def _lifespan(context: NodeContext, app: FastAPI) -> AsyncIterator[None]:
+    sweeping = asyncio.create_task(_sweep(context))
     try:
         yield
     finally:
         sweeping.cancel()
-        await asyncio.to_thread(desk.conversations.end_all)
+        await asyncio.to_thread(context.conversations.end_all)
 
 
-async def _sweep(desk: NodeContext) -> None:
+async def _sweep(context: NodeContext) -> None:
     while True:
         await asyncio.sleep(_SWEEP)
         try:
-            await asyncio.to_thread(desk.sweep)
+            await asyncio.to_thread(context.sweep)
         except Exception:
             logger.exception("Sessions of lost clients could not be ended")
 
@@ -262,24 +262,24 @@ def _field(fault: dict[str, Any]) -> str:
     return f"{printable(name)} {text.format(**fault.get('ctx', {}))}"[:300]
 
 
-def _facts(desk: NodeContext) -> APIRouter:
+def _facts(context: NodeContext) -> APIRouter:
     router = APIRouter(tags=["about"])
 
     @router.get("/health")
     def health() -> dict[str, str]:
         """Report that the node is up."""
-        return {"status": "ok", "id": str(desk.worker.id)}
+        return {"status": "ok", "id": str(context.worker.id)}
 
     @router.get("/version")
     def version() -> dict[str, str]:
         """Return the version of the node."""
-        return desk.version()
+        return context.version()
 
     @router.get("/metrics", response_class=PlainTextResponse, responses={401: {"description": "Invalid token."}})
     def metrics(request: Request) -> str:
         """Return metrics in the format of Prometheus; never anything about data."""
-        desk.door.identify(request.headers, request.client.host if request.client else "")
-        return "".join(_metric(name, value) for name, value in sorted(desk.figures().items()))
+        context.door.identify(request.headers, request.client.host if request.client else "")
+        return "".join(_metric(name, value) for name, value in sorted(context.figures().items()))
 
     return router
 
@@ -302,48 +302,48 @@ def _metric(name: str, value: float) -> str:
     return f"# HELP {name} {_HELP.get(name, name)}\n# TYPE {name} {kind}\n{name} {value}\n"
 
 
-async def let_in(desk: NodeContext, websocket: WebSocket) -> Principal | None:
+async def let_in(context: NodeContext, websocket: WebSocket) -> Principal | None:
     """Authenticate the client of a WebSocket and accept it; None if it was refused."""
     address = websocket.client.host if websocket.client else ""
     try:
         if "origin" in websocket.headers:  # a page in a browser, on behalf of any user
             raise AuthenticationError("Pages in browsers are not served here.")
-        guest = await asyncio.to_thread(desk.door.identify, websocket.headers, address)
+        guest = await asyncio.to_thread(context.door.identify, websocket.headers, address)
     except AuthenticationError as error:
         logger.info("A client from %s was refused: %s", address, error)
         await websocket.send_denial_response(PlainTextResponse(str(error), status_of(error)))
         return None
-    if not desk.limiter.enter(guest.user):
+    if not context.limiter.enter(guest.user):
         logger.info("%s from %s was refused: there are too many connections", guest, address)
         await websocket.send_denial_response(PlainTextResponse("Too many connections; try again later.", 503))
         return None
     try:
         await websocket.accept()
     except Exception:
-        desk.limiter.leave(guest.user)
+        context.limiter.leave(guest.user)
         raise
     logger.info("%s connected from %s", guest, address)
     return guest
 
 
-async def _stream(desk: NodeContext, websocket: WebSocket) -> None:
-    guest = await let_in(desk, websocket)
+async def _stream(context: NodeContext, websocket: WebSocket) -> None:
+    guest = await let_in(context, websocket)
     if guest is None:
         return
     try:
-        budget = desk.budgets.of(guest.user)
-        pipe = ServerPipe(websocket, desk.patience, budget)
-        args = (desk, pipe, FramedConnection(pipe, MAX_HELLO, budget=budget, drops_refused=True), guest)
+        budget = context.budgets.of(guest.user)
+        pipe = ServerPipe(websocket, context.patience, budget)
+        args = (context, pipe, FramedConnection(pipe, MAX_HELLO, budget=budget, drops_refused=True), guest)
         threading.Thread(target=_serve, args=args, name=f"syft {guest.user}", daemon=True).start()
         await pipe.pump()
     finally:
-        desk.limiter.leave(guest.user)
+        context.limiter.leave(guest.user)
         logger.info("%s disconnected from %s", guest, websocket.client.host if websocket.client else "")
 
 
-def _serve(desk: NodeContext, pipe: ServerPipe, connection: FramedConnection, guest: Principal) -> None:
+def _serve(context: NodeContext, pipe: ServerPipe, connection: FramedConnection, guest: Principal) -> None:
     """Serve a client in a thread of its own, until its connection ends."""
     try:
-        desk.conversations.serve(connection, guest)
+        context.conversations.serve(connection, guest)
     finally:
         pipe.release()

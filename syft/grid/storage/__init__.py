@@ -1,4 +1,4 @@
-"""The durable store of a node: objects and records that survive it, and how much each user may hold."""
+"""The durable store of a node: objects and records that survive restarts, and quotas per user."""
 
 import importlib.util
 

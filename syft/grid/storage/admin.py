@@ -1,4 +1,4 @@
-"""What the owner of a node does with its objects: publish, list, delete, export and import."""
+"""ObjectAdmin: publish, list, delete, export and import the objects of a node."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class ObjectAdmin:
     """The published objects of a node, for its owner.
 
     Args:
-        keeper: the keeper of the node's worker.
+        manager: the object manager of the node's worker.
     """
 
-    def __init__(self, keeper: ObjectManager) -> None:
-        self.keeper = keeper
+    def __init__(self, manager: ObjectManager) -> None:
+        self.manager = manager
 
     def publish(
         self,
@@ -53,67 +53,67 @@ class ObjectAdmin:
         """Publish an object; it is on disk when this returns.
 
         Args:
-            obj: a tensor or another sendable object; the node keeps this very object.
-            tags: the words it can be found by.
+            obj: a tensor or another sendable object; the node stores this object itself, not a copy.
+            tags: the tags it can be found by.
             description: the text it can be found by.
             allowed_users: the users who may read it.
-            owner: the user whose it is; None: the owner of the node.
-            obj_id: its id; a fresh one if None.
-            origin: what it was made of.
-            replace: take the place of the object with this id.
+            owner: the user who owns it; None: the owner of the node.
+            obj_id: its id; None: a new one.
+            origin: its source.
+            replace: whether to replace the object with this id.
 
         Returns:
             Its id.
         """
-        words = {tags} if isinstance(tags, str) else set(tags)
+        labels = {tags} if isinstance(tags, str) else set(tags)
         obj_id = ID_PROVIDER.pop() if obj_id is None else obj_id
-        check_labels(obj_id, words, description)
-        check_tags(*words)
+        check_labels(obj_id, labels, description)
+        check_tags(*labels)
         check_description(description)
-        if not replace and obj_id in self.keeper.objects:
-            raise IdNotUniqueError(f"Worker {self.keeper.worker.id!r} already holds an object with id {obj_id!r}.")
+        if not replace and obj_id in self.manager.objects:
+            raise IdNotUniqueError(f"Worker {self.manager.worker.id!r} already holds an object with id {obj_id!r}.")
         set_id(obj, obj_id)
-        label(obj, words, description)
+        set_labels(obj, labels, description)
         allowed = None if allowed_users is None else tuple(sorted(set(allowed_users)))
-        put = self.keeper.replace if replace else self.keeper.hold
+        put = self.manager.replace if replace else self.manager.hold
         put(obj_id, obj, Facts(owner, allowed), origin)
         return obj_id
 
     def list(self) -> list[Item]:
         """Return the published objects without their values, the oldest first."""
-        return self.keeper.items()
+        return self.manager.items()
 
     def room(self, instead: Iterable[ObjectId] = ()) -> float:
-        """Return how many bytes the owner may still publish, if some objects make place for it."""
-        items = [self.keeper.item(obj_id) for obj_id in instead]
-        return self.keeper.ledger.room(None) + sum(item.memory for item in items if item is not None)
+        """Return the number of bytes the owner may still publish, if some objects are replaced."""
+        items = [self.manager.item(obj_id) for obj_id in instead]
+        return self.manager.ledger.room(None) + sum(item.memory for item in items if item is not None)
 
     def find(self, obj_id: ObjectId) -> Item:
         """Return one published object without its value."""
-        item = self.keeper.item(obj_id)
+        item = self.manager.item(obj_id)
         if item is None:
-            raise ObjectNotFoundError(obj_id, self.keeper.worker.id, "it is not a published one")
+            raise ObjectNotFoundError(obj_id, self.manager.worker.id, "it is not published")
         return item
 
     def delete(self, obj_id: ObjectId) -> None:
         """Delete a published object, from disk too."""
         self.find(obj_id)
-        store = self.keeper.worker.object_store
+        store = self.manager.worker.object_store
         store.remove(obj_id)
         store.note_departure(obj_id, "it was deleted by the owner of the node")
 
     def export(self, path: str | Path, ids: Collection[ObjectId] | None = None) -> int:
-        """Write published objects to a file, with owners, rights and a checksum of all; returns how many.
+        """Write published objects to a file with owners, rights and checksums; returns their number.
 
         Args:
-            path: the file; it must not be there yet, and only its owner can read it.
-            ids: which; all if None.
+            path: the new file; it must not exist, and is created with mode 0600.
+            ids: the objects; None: all.
         """
-        self.keeper.flush()
+        self.manager.flush()
         items = self.list() if ids is None else [self.find(obj_id) for obj_id in ids]
         target = Path(path)
         if target.exists():
-            raise StorageError(f"{target} is there already. Give another name, or remove it first.")
+            raise StorageError(f"{target} already exists. Choose another name, or remove the file first.")
         unfinished = target.with_name(f".{secrets.token_hex(8)}.new")
         with translated():
             try:
@@ -121,7 +121,7 @@ class ObjectAdmin:
                 with os.fdopen(handle, "wb") as file:
                     file.write(_MAGIC)
                     for item in items:
-                        value = self.keeper.value(item)
+                        value = self.manager.value(item)
                         _write_item(
                             file, dataclasses.replace(item, size=len(value), checksum=checksum_of(value)), value
                         )
@@ -135,16 +135,16 @@ class ObjectAdmin:
         return len(items)
 
     def load(self, path: str | Path) -> tuple[ObjectId, ...]:
-        """Publish the objects of an exported file under their ids: all of them, or none.
+        """Publish the objects of an exported file under their ids: all or none.
 
         Raises:
-            StorageError: the file is damaged, or is something else.
-            IdNotUniqueError: an object of it is here already.
+            StorageError: the file is damaged or is no export.
+            IdNotUniqueError: an object of the file already exists.
         """
         with translated():
-            for item, _ in _read_items(path):  # the whole file is looked at before anything is kept
-                if item.id in self.keeper.objects:
-                    raise IdNotUniqueError(f"An object with id {item.id!r} is here already; nothing was imported.")
+            for item, _ in _read_items(path):  # check the whole file before storing anything
+                if item.id in self.manager.objects:
+                    raise IdNotUniqueError(f"An object with id {item.id!r} already exists. Nothing was imported.")
             loaded = []
             try:
                 for item, value in _read_items(path):
@@ -152,18 +152,18 @@ class ObjectAdmin:
                     loaded.append(item.id)
             except Exception:
                 for obj_id in loaded:
-                    self.keeper.worker.object_store.remove(obj_id)
+                    self.manager.worker.object_store.remove(obj_id)
                 raise
         return tuple(loaded)
 
     def _keep(self, item: Item, value: bytes) -> None:
-        worker = self.keeper.worker
+        worker = self.manager.worker
         obj = revive(worker, item, memoryview(bytearray(value)))
-        self.keeper.hold(item.id, obj, item.facts, item.origin)
+        self.manager.hold(item.id, obj, item.facts, item.origin)
 
 
-def label(obj: torch.Tensor | AbstractObject, tags: set[str], description: str | None) -> None:
-    """Give an object its tags and its description, in place of any that it had."""
+def set_labels(obj: torch.Tensor | AbstractObject, tags: set[str], description: str | None) -> None:
+    """Replace the tags and the description of an object."""
     if isinstance(obj, torch.Tensor):
         obj.__dict__[TAGS], obj.__dict__[DESCRIPTION] = tags, description
     else:
@@ -177,8 +177,8 @@ def _write_item(file: IO[bytes], item: Item, value: bytes | memoryview) -> None:
 
 
 def _read_items(path: str | Path) -> Iterator[tuple[Item, bytes]]:
-    """Yield the objects of a file, each with its value, whose checksum is compared."""
-    wrong = StorageError(f"{path} is not a file of exported objects, or it is damaged; nothing was imported.")
+    """Yield the objects of a file with their values, after verifying their checksums."""
+    wrong = StorageError(f"{path} is damaged or is not a file of exported objects. Nothing was imported.")
     with Path(path).open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
             raise wrong

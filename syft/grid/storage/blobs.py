@@ -1,7 +1,7 @@
-"""Where large values are: in files of a folder, or in rows of the database.
+"""Storage of large values, in files of a folder or in rows of the database.
 
-Files are complete before their row is written, and are removed after it is gone; so a crash leaves at most files that
-no row names, which are removed at the next start. Rows come and go with the transaction.
+Files are complete before their row is written and are removed after it is deleted, so a crash leaves at most files
+that no row references; these are removed at the next start. Rows follow the transaction.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import sqlalchemy as sa
 from syft.grid.storage.interface import Bytes
 
 _NAME = re.compile(r"[0-9a-f]{32}")
-_ONE_WRITE = 1 << 30  # Linux writes no more at once
+_MAX_WRITE_BYTES = 1 << 30  # the maximum of one write on Linux is about 2 GiB
 
 
 def checked_name(name: str) -> str:
-    """Return a name that is one of ours; others are refused: they might name another file."""
+    """Return a valid name; others are refused, because they might name another file."""
     if not _NAME.fullmatch(name):
-        raise ValueError("a name of a value is 32 hex digits")
+        raise ValueError("the name of a value must be 32 hex digits")
     return name
 
 
@@ -31,39 +31,39 @@ class Blobs:
     """Large values by name; names are 32 random hex digits."""
 
     def before(self, name: str, value: Bytes) -> None:
-        """Do what can be done before the transaction that names a value."""
+        """Write the part that precedes the transaction which references a value."""
 
     def within(self, connection: sa.Connection, name: str, value: Bytes) -> None:
-        """Do what belongs to the transaction that names a value."""
+        """Write the part that belongs to the transaction which references a value."""
 
     def drop_within(self, connection: sa.Connection, name: str) -> None:
-        """Do what belongs to the transaction that takes a name away."""
+        """Remove the part that belongs to the transaction which removes a reference."""
 
     def drop_after(self, name: str) -> None:
-        """Do what is left after the transaction that took a name away, or after one that failed to name it."""
+        """Remove the rest after the reference was removed, or after the transaction that added it failed."""
 
     def size(self, connection: sa.Connection, name: str) -> int | None:
-        """Return how many bytes a value has, without reading it; None if it is not there."""
-        raise NotImplementedError(f"{type(self).__name__} must say how large a value is")
+        """Return the size of a value in bytes without reading it; None if it does not exist."""
+        raise NotImplementedError(f"{type(self).__name__} must implement size()")
 
     def read(self, connection: sa.Connection, name: str, size: int) -> memoryview | None:
-        """Return a value in memory of its own; None if it is not there, or has another size."""
-        raise NotImplementedError(f"{type(self).__name__} must say how to read a value")
+        """Return a value in newly allocated memory; None if it does not exist or has another size."""
+        raise NotImplementedError(f"{type(self).__name__} must implement read()")
 
     def file(self, name: str) -> Path | None:
-        """Return the file of a value; None if it is not in one."""
+        """Return the file of a value; None if it is not in a file."""
         return None
 
     def set_aside(self, name: str) -> None:
-        """Put a damaged value where nobody looks for one, for its owner to look at."""
+        """Quarantine a damaged value for inspection by the owner."""
 
-    def sweep(self, known: Collection[str]) -> int:
-        """Remove what no row names; returns how many."""
+    def sweep(self, referenced: Collection[str]) -> int:
+        """Remove the values that no row references; returns their number."""
         return 0
 
 
 def sync_folder(folder: Path) -> None:
-    """Write the names in a folder to disk."""
+    """Flush the directory entries of a folder to disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -75,8 +75,8 @@ class FileBlobs(Blobs):
     """Values in files of a folder.
 
     Args:
-        folder: the folder; it is made if it is not there.
-        aside: the folder for damaged ones.
+        folder: the folder; it is created if it does not exist.
+        aside: the folder of quarantined values.
     """
 
     def __init__(self, folder: Path, aside: Path) -> None:
@@ -90,7 +90,7 @@ class FileBlobs(Blobs):
         return self.folder / checked_name(name)
 
     def before(self, name: str, value: Bytes) -> None:
-        """Write a file: complete, and on disk, before it has its name."""
+        """Write a file; it is complete and on disk before it gets its name."""
         path = self.path(name)
         unfinished = path.with_suffix(".new")
         try:
@@ -98,7 +98,7 @@ class FileBlobs(Blobs):
             try:
                 left = memoryview(value).cast("B") if len(value) else memoryview(b"")
                 while left:
-                    left = left[os.write(handle, left[:_ONE_WRITE]) :]
+                    left = left[os.write(handle, left[:_MAX_WRITE_BYTES]) :]
                 os.fsync(handle)
             finally:
                 os.close(handle)
@@ -114,7 +114,7 @@ class FileBlobs(Blobs):
         self.path(name).unlink(missing_ok=True)
 
     def size(self, connection: sa.Connection, name: str) -> int | None:
-        """Ask the file system."""
+        """Return the size of the file."""
         try:
             return self.path(name).lstat().st_size
         except (FileNotFoundError, ValueError):
@@ -128,7 +128,7 @@ class FileBlobs(Blobs):
                     return None
                 memory = np.empty(size, np.uint8).data
                 filled = 0
-                while filled < size and (count := file.readinto(memory[filled : filled + _ONE_WRITE])):
+                while filled < size and (count := file.readinto(memory[filled : filled + _MAX_WRITE_BYTES])):
                     filled += count
         except FileNotFoundError:
             return None
@@ -139,16 +139,16 @@ class FileBlobs(Blobs):
         return self.path(name)
 
     def set_aside(self, name: str) -> None:
-        """Move the file away."""
+        """Move the file to the quarantine folder."""
         path = self.path(name)
         if path.exists():
             path.rename(self.aside / name)
             sync_folder(self.aside)
             sync_folder(self.folder)
 
-    def sweep(self, known: Collection[str]) -> int:
-        """Remove the files that no row names: what was being written when the node ended."""
-        strays = [path for path in self.folder.iterdir() if path.name not in known]
+    def sweep(self, referenced: Collection[str]) -> int:
+        """Remove the files that no row references: those of unfinished writes."""
+        strays = [path for path in self.folder.iterdir() if path.name not in referenced]
         for path in strays:
             path.unlink()
         return len(strays)

@@ -1,4 +1,4 @@
-"""CSV files as tensors. Numbers stay what they are: int64 if the file has whole numbers alone, else float64."""
+"""CSV files as tensors: int64 if the file has only whole numbers, else float64."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from syft.grid.storage.file_errors import UnreadableFileError
 _WHOLE = b'0123456789+-, \t\r\n"'
 _CHUNK = 1 << 20
 _COLUMNS = "columns: "
-_LONGEST_NAME = 200
+_MAX_NAME = 200
 _MISSING = frozenset({"na", "n/a", "n.a.", "nan", "null", "none", "nil", "missing", "unknown", "true", "false"})
 # A number with a unit of up to three letters, or in another base.
 _AMOUNT = re.compile(r"[<>=~]*\s*[+-]?\s*[\d.,]+\s*[^\W\d_]{0,3}%?|[+-]?0[xob][\da-f]+|[+-]?[\d.,]+e[+-]?\d+", re.I)
-# What a first line may be full of where commas are expected: semicolons come from a spreadsheet in many countries.
+# Separators that are used instead of commas; many spreadsheets write semicolons.
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def read_csv(path: Path) -> tuple[dict[str, torch.Tensor], str | None]:
-    """Read numbers, and the names of the columns from a first line that holds names only.
+    """Read numbers, and the column names from a first line that holds only names.
 
-    The description that is returned is public. A file without a header gets made-up names: col0, col1 and so on.
+    The returned description is public. Columns of a file without a header are named col0, col1 and so on.
 
     Raises:
-        Unreadable: something in it is no number, or the first line has both names and values; the text says where,
-            and never what stood there.
+        UnreadableFileError: a cell is not a number, or the first line has both names and values; the message has the
+            position and never the cell.
     """
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file)
@@ -59,7 +59,7 @@ def read_csv(path: Path) -> tuple[dict[str, torch.Tensor], str | None]:
 
 
 def names_in(description: str | None, count: int) -> list[str] | None:
-    """Return the names of columns as `read_csv` put them in a description; None where it is another text."""
+    """Return the column names in a description that `read_csv` made; None for other texts."""
     if description is None or not description.startswith(_COLUMNS):
         return None
     names = description.removeprefix(_COLUMNS).split(", ")
@@ -70,25 +70,23 @@ def _check_separator(first: list[str]) -> None:
     cell = first[0] if len(first) == 1 else ""
     name = next((name for sign, name in _SEPARATORS.items() if sign in cell), None)
     if name is not None:
-        raise UnreadableFileError(
-            f"its columns are separated by {name}: save it with commas, and with points in the numbers"
-        )
+        raise UnreadableFileError(f"its columns are separated by {name}; save it with commas, and with decimal points")
 
 
 def _check_header(first: list[str], lines: int) -> None:
     """Refuse a first line that may hold data: its cells would become public as the names of columns."""
     if lines > 1:
-        raise UnreadableFileError("its first row spans several lines. Close its quotes, and put all names on one line")
+        raise UnreadableFileError("its first row spans several lines; close its quotes and put all names on one line")
     for number, cell in enumerate(first, 1):
         if _is_like_value(cell):
             raise UnreadableFileError(
-                f"in its first line, column {number} holds a value or nothing, and others hold names. Write a name for "
-                "each column there, or numbers alone"
+                f"in its first line, column {number} holds a value or nothing, and others hold names; write a name for "
+                "each column, or only numbers"
             )
-        if not cell.strip().isprintable() or len(cell) > _LONGEST_NAME:
+        if not cell.strip().isprintable() or len(cell) > _MAX_NAME:
             raise UnreadableFileError(
                 f"in its first line, the name of column {number} has unprintable characters or more than "
-                f"{_LONGEST_NAME} characters"
+                f"{_MAX_NAME} characters"
             )
 
 
@@ -104,7 +102,7 @@ def _is_like_value(cell: str) -> bool:
 
 
 def _is_whole(path: Path, lines: int) -> bool:
-    """Say whether a file has nothing but whole numbers after its first lines."""
+    """Return whether a file has only whole numbers after its first lines."""
     with path.open("rb") as file:
         for _ in range(lines):
             file.readline()
@@ -117,18 +115,18 @@ def _is_whole(path: Path, lines: int) -> bool:
 
 
 def _fault(path: Path, named: bool, columns: int, whole: bool) -> str:
-    """Say where the first thing is that can't be read. What stood there is not told: this is read in logs."""
+    """Return the position of the first unreadable cell. The cell itself is not shown, since this is logged."""
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file)
         for number, row in enumerate(reader):
             if not row or (named and number == 0):
                 continue
             if len(row) != columns:
-                return f"line {reader.line_num} has {_count(len(row))}, and the first line {_count(columns)}"
-            for place, cell in enumerate(row, 1):
+                return f"line {reader.line_num} has {_count(len(row))}, the first line has {_count(columns)}"
+            for column, cell in enumerate(row, 1):
                 if not _is_number(cell) or (whole and not _fits(cell)):
-                    return f"in line {reader.line_num}, column {place}, there is {_kind(cell)}, where numbers are read"
-    return "it holds something that is not a number, or lines of different lengths"
+                    return f"line {reader.line_num}, column {column} holds {_kind(cell)} instead of a number"
+    return "it holds cells that are not numbers, or lines of different lengths"
 
 
 def _count(columns: int) -> str:
@@ -137,9 +135,9 @@ def _count(columns: int) -> str:
 
 def _kind(cell: str) -> str:
     if not cell.strip():
-        return "nothing (write nan for what is not known)"
+        return "nothing (write nan for a missing value)"
     if _is_number(cell):
-        return "a whole number beyond 64 bits (write it with a point if it may be rounded)"
+        return "a whole number beyond 64 bits (write it with a decimal point to allow rounding)"
     if _is_number(cell.replace(",", ".", 1)):
         return "a number with a comma"
     return "text"

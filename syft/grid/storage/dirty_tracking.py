@@ -1,7 +1,7 @@
-"""Which stored objects a call may have changed, and whether it did.
+"""Find the stored objects that a call changed or may have changed.
 
-A call names what it changes, but what it names may be a view: so the memory of stored objects is known by where it
-is. A backward pass and a training plan change what nobody names; those are looked at by torch's version counters.
+A call names the objects it changes, but they may be views, so stored objects are indexed by memory address. Objects
+that a backward pass or a training plan changes are not named; they are found by torch's version counters.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Labels = tuple[frozenset[str], str | None]
 
 
 def is_quiet(operation: Operation) -> bool:
-    """Say at once of most calls that they change nothing."""
+    """Return whether a call changes nothing; fast, and False if unsure."""
     return not operation.cmd_kwargs and _is_quiet(operation.cmd_name)
 
 
 @functools.cache
 def _is_quiet(name: str) -> bool:
-    """Say whether a call changes nothing, whatever its arguments are, if all of them are positional."""
+    """Return whether a call with positional arguments only changes nothing, for all arguments."""
     last = name.rpartition(".")[2]
     return not (
         name.startswith(("torch.nn.functional.", "syft."))
@@ -52,7 +52,7 @@ def labels_of(obj: object) -> Labels:
 
 
 def fingerprint(obj: object) -> Any:
-    """Return what differs after a change of values, as far as version counters tell; None if nothing is known."""
+    """Return a value that differs after a change visible to version counters; None if there are no counters."""
     if isinstance(obj, Plan):
         return tuple(fingerprint(tensor) for tensor in obj.state.tensors())
     if not isinstance(obj, torch.Tensor) or type(obj) not in (torch.Tensor, torch.nn.Parameter):
@@ -69,40 +69,40 @@ def fingerprint(obj: object) -> Any:
 
 
 class DirtyTracker:
-    """The stored objects that are in memory: where their values are, and as they were when they were written."""
+    """The stored objects in memory: the addresses of their values, and their fingerprints when last written."""
 
     def __init__(self) -> None:
         self._at: dict[int, ObjectId] = {}
-        self._places: dict[ObjectId, list[int]] = {}
+        self._addresses: dict[ObjectId, list[int]] = {}
         self._seen: dict[ObjectId, tuple[Any, Labels]] = {}
-        self._learning: set[ObjectId] = set()
+        self._trainable: set[ObjectId] = set()
 
-    def see(self, obj_id: ObjectId, obj: object) -> None:
-        """Take note of an object that is on disk as it is now."""
+    def track(self, obj_id: ObjectId, obj: object) -> None:
+        """Record an object whose current state is on disk."""
         self.forget(obj_id)
-        places = self._places[obj_id] = list(memory_of(obj))
-        for place in places:
-            self._at[place] = obj_id
+        addresses = self._addresses[obj_id] = list(memory_of(obj))
+        for address in addresses:
+            self._at[address] = obj_id
         self._seen[obj_id] = fingerprint(obj), labels_of(obj)
         tensors = obj.state.tensors() if isinstance(obj, Plan) else [obj] if isinstance(obj, torch.Tensor) else []
         if any(tensor.requires_grad for tensor in tensors):
-            self._learning.add(obj_id)
+            self._trainable.add(obj_id)
 
     def forget(self, obj_id: ObjectId) -> None:
-        """Stop watching an object."""
-        for place in self._places.pop(obj_id, ()):
-            if self._at.get(place) == obj_id:
-                del self._at[place]
+        """Stop tracking an object."""
+        for address in self._addresses.pop(obj_id, ()):
+            if self._at.get(address) == obj_id:
+                del self._at[address]
         self._seen.pop(obj_id, None)
-        self._learning.discard(obj_id)
+        self._trainable.discard(obj_id)
 
     def same_values(self, obj_id: ObjectId, obj: object) -> bool:
-        """Say whether an object has the values that it had, for sure."""
+        """Return whether the values of an object are certainly unchanged."""
         now = fingerprint(obj)
         return now is not None and obj_id in self._seen and self._seen[obj_id][0] == now
 
     def same_labels(self, obj_id: ObjectId, obj: object) -> bool:
-        """Say whether an object has the labels that it had."""
+        """Return whether the labels of an object are unchanged."""
         return obj_id in self._seen and self._seen[obj_id][1] == labels_of(obj)
 
     def changed_by(self, operation: Operation, held: Callable[[ObjectId], object]) -> Iterator[tuple[ObjectId, bool]]:
@@ -110,16 +110,16 @@ class DirtyTracker:
 
         Args:
             operation: the call.
-            held: returns the object in memory of an id, or None.
+            held: returns the object in memory by id, or None.
         """
         name = operation.cmd_name
         for ref in iter_tensors(changed_values(operation)):
             if type(ref) is not Ref:
                 continue
             yield ref.id, name not in _LABELS
-            for place in memory_of(held(ref.id)):  # a view of something stored, or of its gradient
-                if place in self._at:
-                    yield self._at[place], True
+            for address in memory_of(held(ref.id)):  # a view of a stored object, or of its gradient
+                if address in self._at:
+                    yield self._at[address], True
         plan = held(operation.cmd_args[0].id) if name == RUN_PLAN else None
         steps = plan.operations if isinstance(plan, Plan) and alters(plan.operations) else ()
         if steps:
@@ -128,6 +128,6 @@ class DirtyTracker:
             sure = any(step.cmd_name.startswith("torch.Tensor.data.") for step in steps)
             for leaf in iter_tensors((operation.cmd_args, operation.cmd_kwargs)):
                 if type(leaf) is Ref:
-                    yield leaf.id, sure  # what is written through .data has no version
-            for obj_id in tuple(self._learning):
+                    yield leaf.id, sure  # writes through .data do not count as versions
+            for obj_id in tuple(self._trainable):
                 yield obj_id, False

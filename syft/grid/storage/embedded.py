@@ -1,4 +1,4 @@
-"""The store that needs no server: SQLite in a folder of its own, with large values as files beside it."""
+"""The store without a server: SQLite in a folder, with large values as files beside it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from syft.grid.storage.blobs import FileBlobs, sync_folder
 from syft.grid.storage.error_mapping import translated
 from syft.grid.storage.sql import SqlStorage
 
-INDEX, LOCK, VALUES, ASIDE, BALLAST = "index.sqlite", "lock", "values", "damaged", "ballast"
-_BALLAST_BYTES = 512 * 1024
-# A commit is on disk when it returns; the log of changes stays small; what is deleted is overwritten.
+INDEX, LOCK, VALUES, ASIDE, RESERVE = "index.sqlite", "lock", "values", "damaged", "ballast"
+_RESERVE_BYTES = 512 * 1024
+# A commit is on disk when it returns; the write-ahead log stays small; deleted data is overwritten.
 _PRAGMAS = (
     "journal_mode=WAL",
     "synchronous=FULL",
@@ -31,13 +31,13 @@ _PRAGMAS = (
 
 
 class EmbeddedStorage(SqlStorage):
-    """A folder: an index in SQLite, values from 64 KB on as files, and a lock for one process.
+    """A folder: an index in SQLite, values above 64 KB as files, and a lock for one process.
 
-    A transaction is on disk when it ends (WAL, synchronous=FULL). A small file of ballast is given up when the disk is
+    A transaction is on disk when it ends (WAL, synchronous=FULL). A small reserve file is deleted when the disk is
     full, so that objects can still be deleted.
 
     Args:
-        folder: where; it is made if it is not there, for its owner only.
+        folder: the folder; it is created with mode 0700 if it does not exist.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -49,40 +49,40 @@ class EmbeddedStorage(SqlStorage):
             with translated():
                 blobs = FileBlobs(self.folder / VALUES, self.folder / ASIDE)
             super().__init__(_engine(self.folder / INDEX), blobs)
-            self._take_ballast()
+            self._create_reserve()
         except Exception:
             self._lock.release()
             raise
 
     def remove(self, obj_id: ObjectId, stamp: str | None = None) -> bool:
-        """Remove an object, or only the one with a stamp; works on a full disk too."""
+        """Remove an object, if a stamp is given only that version; works on a full disk too."""
         try:
             found = super().remove(obj_id, stamp)
         except StorageFullError:
             self._make_room()
             found = super().remove(obj_id, stamp)
-        self._take_ballast()
+        self._create_reserve()
         return found
 
     def _make_room(self) -> None:
-        """Give up the ballast, and what SQLite has written down twice."""
-        (self.folder / BALLAST).unlink(missing_ok=True)
+        """Free disk space: delete the reserve file and truncate the write-ahead log."""
+        (self.folder / RESERVE).unlink(missing_ok=True)
         with self.transaction() as connection:
             connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def _take_ballast(self) -> None:
-        path = self.folder / BALLAST
+    def _create_reserve(self) -> None:
+        path = self.folder / RESERVE
         try:
-            if path.exists() or shutil.disk_usage(self.folder).free < 4 * _BALLAST_BYTES:
+            if path.exists() or shutil.disk_usage(self.folder).free < 4 * _RESERVE_BYTES:
                 return
             path.touch(mode=0o600)
-            path.write_bytes(os.urandom(_BALLAST_BYTES))  # zeros might take no room
+            path.write_bytes(os.urandom(_RESERVE_BYTES))  # zeros might be stored sparsely
         except OSError:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Close the store and release the folder."""
         super().close()
         self._lock.release()
 
@@ -92,10 +92,10 @@ def _prepare(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True)
         sync_folder(folder.parent)
     elif not folder.is_dir():
-        raise StorageError(f"{folder} is not a folder, so it can't be the store of a node.")
+        raise StorageError(f"The store {folder} is not a folder. Choose another path.")
     elif (folder / INDEX).exists() or not any(folder.iterdir()):
-        folder.chmod(0o700)  # one with other things in it is not ours to close; our own files are closed anyway
-    # SQLite gives its other files the mode of this one.
+        folder.chmod(0o700)  # a folder with other files keeps its mode; the files of the store are private anyway
+    # SQLite creates its other files with the mode of this one.
     os.close(os.open(folder / INDEX, os.O_RDWR | os.O_CREAT, 0o600))
 
 
@@ -119,26 +119,25 @@ def _engine(path: Path) -> sa.Engine:
 
 
 class _Lock:
-    """A lock that goes with its process, whatever becomes of that.
+    """A file lock that the system releases when the process ends.
 
     Args:
-        path: the file.
-        folder: what it stands for.
+        path: the lock file.
+        folder: the folder that it protects.
     """
 
     def __init__(self, path: Path, folder: Path) -> None:
         self._handle: int | None = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            _take(self._handle)
+            _acquire(self._handle)
         except OSError:
             os.close(self._handle)
             raise StorageError(
-                f"The store {folder} is used by another node that runs now. Stop that one first, or give this one a "
-                "folder of its own."
+                f"The store {folder} is in use by another running node. Stop that node first, or use another folder."
             ) from None
 
     def release(self) -> None:
-        """Let the next process have it."""
+        """Release the lock."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
@@ -147,10 +146,10 @@ class _Lock:
 if sys.platform == "win32":  # pragma: no cover
     import msvcrt
 
-    def _take(handle: int) -> None:
+    def _acquire(handle: int) -> None:
         msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
 else:
     import fcntl
 
-    def _take(handle: int) -> None:
+    def _acquire(handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

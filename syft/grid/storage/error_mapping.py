@@ -1,4 +1,4 @@
-"""What went wrong below a store, in the words of the library: one table for files, SQLite and PostgreSQL."""
+"""Translate errors of files, SQLite and PostgreSQL to errors of the library."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from syft.exceptions import StorageError, StorageFullError
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
-_FULL = "There is no room left in the store of this node ({why}). Nothing was kept; delete something, or ask its owner."
-_SHUT = "The store of this node can't be written to ({why}). Nothing was kept; ask its owner."
-_LOST = "The store of this node can't be used now ({why}). Nothing was kept; try again later, or ask its owner."
+_FULL_TEXT = "The store of this node is full ({why}). Nothing was stored. Delete objects, or ask the owner of the node."
+_READ_ONLY_TEXT = "The store of this node is read-only ({why}). Nothing was stored. Ask the owner of the node."
+_UNAVAILABLE = "The store of this node is not available ({why}). Nothing was stored. Try again later."
 
 
-# What is wrong with a store that can't be opened, by how its code begins, and what to do; the first that fits counts.
-_AT_START: tuple[tuple[tuple[str, ...], str, str], ...] = (
+# Prefixes of error codes, with the fault and the advice; the first matching row applies.
+_STARTUP_FAULTS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (
         ("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_IOERR"),
         "its file index.sqlite is damaged",
-        "Keep a copy of the folder, check the disk, and put a backup in its place",
+        "Keep a copy of the folder, check the disk, and restore a backup",
     ),
     (
         ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "EACCES", "EPERM", "EROFS", "42501", "25006"),
-        "this account may not write to it",
-        "Look whose it is, and let the account of the node have it",
+        "this account has no write permission",
+        "Check its owner and mode, and give the account of the node write permission",
     ),
-    (("SQLITE_BUSY", "SQLITE_LOCKED"), "another program holds it", "End that program, and start again"),
-    (("28",), "it refuses this user or password", "Check them in the address"),
-    (("3D000",), "it has no database of this name", "Make it, or correct the address"),
-    (("gaierror",), "its host is not known", "Correct the address"),
+    (("SQLITE_BUSY", "SQLITE_LOCKED"), "another program has locked it", "Stop that program, and start again"),
+    (("28",), "the user or the password is wrong", "Correct the address"),
+    (("3D000",), "the database does not exist", "Create it, or correct the address"),
+    (("gaierror",), "its host name can't be resolved", "Correct the address"),
     (("SSL",), "its certificate is not trusted", "Name its authority in the address: ?sslrootcert=FILE"),
-    (("",), "it can't be reached", "Check that it runs, and that this is its address"),
+    (("",), "it can't be reached", "Check that the server is running, and check the address"),
 )
 
 
-def at_start(error: BaseException, place: str) -> StorageError:
-    """Say why a store could not be opened: which one, what is wrong with it and what to do.
+def startup_error(error: BaseException, location: str) -> StorageError:
+    """Return the error of a store that could not be opened, with the fault and the advice.
 
     Args:
-        error: what was raised below.
-        place: the folder, or the address of the database without its password.
+        error: the original error.
+        location: the folder, or the address of the database without its password.
     """
     code = _code(error)
-    what, advice = next((what, todo) for starts, what, todo in _AT_START if code.startswith(starts))
-    return StorageError(f"The store {place} can't be opened: {what} ({code}). {advice}; nothing was changed.")
+    what, advice = next((what, todo) for starts, what, todo in _STARTUP_FAULTS if code.startswith(starts))
+    return StorageError(f"The store {location} can't be opened: {what} ({code}). {advice}. Nothing was changed.")
 
 
 def _code(error: BaseException) -> str:
-    """Return the name of an error; its text may show what was written, or a password."""
+    """Return the code of an error; its text may contain data or a password."""
     if isinstance(error, OSError):
         return errno.errorcode.get(error.errno or 0, type(error).__name__)
     original = getattr(error, "orig", None) or error
@@ -67,35 +67,35 @@ def of_os(error: OSError) -> StorageError:
     """Translate an error of the file system."""
     why = errno.errorcode.get(error.errno or 0, type(error).__name__)
     if error.errno in _NO_ROOM:
-        return StorageFullError(_FULL.format(why=why))
-    return StorageError((_SHUT if error.errno in _READ_ONLY else _LOST).format(why=why))
+        return StorageFullError(_FULL_TEXT.format(why=why))
+    return StorageError((_READ_ONLY_TEXT if error.errno in _READ_ONLY else _UNAVAILABLE).format(why=why))
 
 
 def of_database(error: exc.SQLAlchemyError) -> StorageError:
-    """Translate an error of a database; its text may show what was written, so only its name is told."""
+    """Translate a database error; only its code is shown, since its text may contain data."""
     original = getattr(error, "orig", None)
     if isinstance(original, sqlite3.Error):
         why = getattr(original, "sqlite_errorname", None) or type(original).__name__
         if why == "SQLITE_FULL":
-            return StorageFullError(_FULL.format(why=why))
-        return StorageError((_SHUT if why.startswith("SQLITE_READONLY") else _LOST).format(why=why))
+            return StorageFullError(_FULL_TEXT.format(why=why))
+        return StorageError((_READ_ONLY_TEXT if why.startswith("SQLITE_READONLY") else _UNAVAILABLE).format(why=why))
     state = sqlstate(original)
     if state in ("53100", "53000", "54000", "54P01"):
-        return StorageFullError(_FULL.format(why=f"PostgreSQL {state}"))
+        return StorageFullError(_FULL_TEXT.format(why=f"PostgreSQL {state}"))
     if state in ("25006", "42501"):
-        return StorageError(_SHUT.format(why=f"PostgreSQL {state}"))
-    return StorageError(_LOST.format(why=f"PostgreSQL {state}" if state else type(original or error).__name__))
+        return StorageError(_READ_ONLY_TEXT.format(why=f"PostgreSQL {state}"))
+    return StorageError(_UNAVAILABLE.format(why=f"PostgreSQL {state}" if state else type(original or error).__name__))
 
 
 def sqlstate(original: object) -> str:
-    """Return the code of an error of PostgreSQL; "" if it has none."""
+    """Return the SQLSTATE of a PostgreSQL error; "" if it has none."""
     first = original.args[0] if isinstance(original, Exception) and original.args else None
     return str(first.get("C", "")) if isinstance(first, dict) else ""
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise errors from below as errors of the library."""
+    """Raise OSError and SQLAlchemy errors as errors of the library."""
     try:
         yield
     except OSError as error:

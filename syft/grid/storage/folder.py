@@ -1,7 +1,7 @@
-"""The folder of an owner's data: each file is published once, and again when it has changed.
+"""Publish the files of a data folder; a changed file is published again.
 
-`patients.csv` is found by `#patients`. `patients.json` or `patients.toml` beside it may say more: `tags`,
-`description` and `allowed_users`. A file that can't be read, or of which it is not clear who may see it, is left out.
+`patients.csv` gets the tag `#patients`. A sidecar `patients.json` or `patients.toml` may set `tags`, `description` and
+`allowed_users`. A file that can't be read, or whose readers are unclear, is skipped.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("syft.grid")
 _SIDECARS = {".json": json.loads, ".toml": tomllib.loads}
-_WORDS = ("tags", "allowed_users")
-_MANY = 20
-# Errors whose texts are of our own.
-_TOLD = (UnreadableFileError, AccountError, QuotaExceededError)
+_LIST_KEYS = ("tags", "allowed_users")
+_MAX_LISTED = 20
+# Errors whose texts are safe to log.
+_SAFE_ERRORS = (UnreadableFileError, AccountError, QuotaExceededError)
 
 
 @dataclasses.dataclass(slots=True)
 class Loaded:
-    """What became of the files of a folder.
+    """The outcome of loading a folder.
 
     Attributes:
-        new: the ids of what was published now.
-        kept: the ids of what was there already, unchanged.
-        skipped: files that were left out, by name, and why.
-        missing: the ids of what came from files that are not there any more; it stays until it is deleted.
+        new: the ids of newly published objects.
+        kept: the ids of unchanged objects.
+        skipped: the reasons of skipped files, by name.
+        missing: the ids of objects whose files were removed; they stay until they are deleted.
     """
 
     new: list[ObjectId] = dataclasses.field(default_factory=list)
@@ -55,56 +55,59 @@ class Loaded:
 
 
 def load_folder(worker: BaseWorker, folder: str | Path) -> Loaded:
-    """Publish the files of a folder; what was published before, and is the same, stays as it is.
+    """Publish the new and changed files of a folder.
 
     Args:
-        worker: the worker of a node, with a keeper.
+        worker: the worker of a node, with an object manager.
         folder: the folder.
 
     Raises:
-        StorageError: the folder can't be read, or there is no room on disk to store its files.
+        StorageError: the folder can't be read, or the disk is full.
     """
     root = Path(folder)
     if not root.is_dir():
-        raise StorageError(f"The folder of data {root} is not there, or is not a folder.")
-    shelf, report = ObjectAdmin(worker.object_store.keeper), Loaded()
-    known = {item.origin: item.id for item in shelf.list() if item.origin.startswith("file:")}
+        raise StorageError(f"The data folder {root} does not exist or is not a folder.")
+    admin, report = ObjectAdmin(worker.object_store.object_manager), Loaded()
+    known = {item.origin: item.id for item in admin.list() if item.origin.startswith("file:")}
     files = [path for path in sorted(root.iterdir()) if not path.name.startswith(".")]
     _note_others(files)
     for path in files:
         if path.suffix.lower() not in READERS or not path.is_file():
             continue
         try:
-            _load_file(shelf, path, known, report)
+            _load_file(admin, path, known, report)
         except StorageError:
             raise
-        except Exception as error:  # whatever is in the file, the node starts without it
-            told = isinstance(error, _TOLD) or type(error) is ValueError
-            why = str(error).partition("\n")[0][:300].rstrip(".") if told else "it can't be read"
+        except Exception as error:  # a bad file must not keep the node from starting
+            is_safe = isinstance(error, _SAFE_ERRORS) or type(error) is ValueError
+            why = str(error).partition("\n")[0][:300].rstrip(".") if is_safe else "it can't be read"
             report.skipped[path.name] = why
-            logger.warning("The file %s of the data folder is left out: %s.", path.name, why)
+            logger.warning("Skipped the file %s of the data folder: %s.", path.name, why)
     report.missing = list(known.values())
     if report.missing:
-        logger.warning("%d objects came from files that are gone; they stay until deleted.", len(report.missing))
+        logger.warning(
+            "%d objects stay published although their files were removed.",
+            len(report.missing),
+        )
     return report
 
 
 def _note_others(files: list[Path]) -> None:
-    """Say in one line which files are no data here, since one of them may have been meant to be."""
+    """Log the files that are not data files, in case one of them was meant to be."""
     known = {*READERS, *_SIDECARS}
     others = [path.name + ("" if path.is_file() else "/") for path in files if path.suffix.lower() not in known]
     if others:
-        more = f" and {len(others) - _MANY} more" if len(others) > _MANY else ""
-        names = printable(", ".join(others[:_MANY]))
+        more = f" and {len(others) - _MAX_LISTED} more" if len(others) > _MAX_LISTED else ""
+        names = printable(", ".join(others[:_MAX_LISTED]))
         kinds = ", ".join(sorted(READERS))
-        logger.info("Not read from the data folder: %s%s. What is read: %s.", names, more, kinds)
+        logger.info("Ignored in the data folder: %s%s. Supported file types: %s.", names, more, kinds)
 
 
-def _load_file(shelf: ObjectAdmin, path: Path, known: dict[str, ObjectId], report: Loaded) -> None:
+def _load_file(admin: ObjectAdmin, path: Path, known: dict[str, ObjectId], report: Loaded) -> None:
     sidecar = _sidecar(path)
     earlier = {origin: obj_id for origin, obj_id in known.items() if origin.startswith(f"file:{path.name}:")}
-    room = shelf.room(earlier.values())
-    check_room(path, room)  # before all of it is looked at, which takes long
+    room = admin.room(earlier.values())
+    check_room(path, room)  # before hashing all of it, which is slow
     mark = f"{_digest(path)}{'' if sidecar is None else _digest(sidecar)}"
     begin = f"file:{path.name}:"
     same = [origin for origin in earlier if origin.startswith(f"{begin}{mark}:")]
@@ -116,14 +119,14 @@ def _load_file(shelf: ObjectAdmin, path: Path, known: dict[str, ObjectId], repor
     description = settings.get("description", about)
     names = {origin.split(":", 3)[3]: (origin, obj_id) for origin, obj_id in earlier.items()}
     for name, tensor in tensors.items():
-        # A file that has changed keeps the ids of its tensors, so that whoever works with them goes on.
+        # A changed file keeps the ids of its tensors, so that existing pointers stay valid.
         origin, obj_id = names.get(name, (None, None))
         if origin is not None:
             del known[origin]
         tags = {f"#{path.stem}", *([f"#{name}"] if name else []), *settings.get("tags", ())}
         allowed = settings.get("allowed_users")
         report.new.append(
-            shelf.publish(
+            admin.publish(
                 _plain(tensor),
                 tags,
                 description,
@@ -136,7 +139,7 @@ def _load_file(shelf: ObjectAdmin, path: Path, known: dict[str, ObjectId], repor
 
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor as it can be kept: with memory of its own, and without what it was part of."""
+    """Return a contiguous copy of a tensor, detached from its graph and its storage."""
     return tensor.detach().clone().contiguous()
 
 
@@ -159,19 +162,21 @@ def _sidecar(path: Path) -> Path | None:
 
 
 def _settings(path: Path) -> dict[str, Any]:
-    """Read what is said of a file: anything unknown is refused, since it may have been meant to protect it."""
+    """Read a sidecar file. Unknown keys are refused, since they may have been meant to restrict access."""
     found: Any = None
     with contextlib.suppress(ValueError):
         found = _SIDECARS[path.suffix](path.read_text(encoding="utf-8"))
     if not isinstance(found, dict):
         raise ValueError(f"{path.name} can't be read")
-    unknown = set(found) - {*_WORDS, "description"}
+    unknown = set(found) - {*_LIST_KEYS, "description"}
     if unknown:
-        raise ValueError(f"{path.name} says {sorted(unknown)[0]!r}; it takes tags, description and allowed_users")
-    for name in _WORDS:
-        words = found.get(name, [])
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise ValueError(f"{name} in {path.name} is not a list of words")
+        raise ValueError(
+            f"{path.name} has the unknown key {sorted(unknown)[0]!r}; use tags, description, allowed_users"
+        )
+    for name in _LIST_KEYS:
+        values = found.get(name, [])
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+            raise ValueError(f"{name} in {path.name} must be a list of texts")
     if not isinstance(found.get("description", ""), str):
-        raise ValueError(f"the description in {path.name} is not a text")
+        raise ValueError(f"the description in {path.name} must be a text")
     return found

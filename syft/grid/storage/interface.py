@@ -1,4 +1,4 @@
-"""What a store of a node does, whatever it is made of."""
+"""The interface of a node's store, and the descriptions of stored objects."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from syft.grid.storage.records import RecordStore
 
 Bytes = bytes | bytearray | memoryview
-# Larger values go to files of their own, or to rows of their own; small ones stay beside their description.
+# Larger values are stored in their own files or rows; small ones in the row of their description.
 INLINE_BYTES = 64 * 1024
-# Notes of objects: every user may read it; it was computed from data of others (written by earlier versions only).
+# Keys of notes: every user may read the object; it was computed from data of others (earlier versions only).
 PUBLIC, DERIVED = "public", "derived"
 
 
@@ -32,7 +32,7 @@ class Facts:
 
     Attributes:
         owner: the user who published it; None for the owner of the node.
-        allowed_users: the users who may read it; None where nobody was named.
+        allowed_users: the users who may read it; None: no user was named.
         notes: further JSON values by name, such as PUBLIC and DERIVED.
     """
 
@@ -47,7 +47,7 @@ class Facts:
 
     @property
     def is_derived(self) -> bool:
-        """Whether an earlier version stored it as computed from data of others: only owners of the node may read it."""
+        """Whether an earlier version stored it as computed from data of others; only owners of the node may read it."""
         return bool(self.notes.get(DERIVED))
 
     def opened_to(self, users: Iterable[Any], public: bool) -> Facts:
@@ -61,17 +61,17 @@ class Item:
     """A stored object without its value.
 
     Attributes:
-        id: its id, an int or a str, as it was.
-        meta: its form (a TensorMeta, or an ObjectMeta with its kind).
-        tags: the words it can be found by.
+        id: its id, an int or a str.
+        meta: its TensorMeta, or an ObjectMeta with its kind.
+        tags: the tags it can be found by.
         description: the text it can be found by.
-        facts: whose it is.
-        memory: how many bytes it takes in memory.
-        size: how many bytes its value has as written.
-        checksum: SHA-256 of these bytes, in hex.
-        created: when it was first stored, in seconds since 1970.
-        stamp: a random name that is new each time the value is written.
-        origin: what it was made of, such as the checksum of a file; "" where nobody said.
+        facts: its owner and its readers.
+        memory: its size in memory, in bytes.
+        size: the size of its serialized value, in bytes.
+        checksum: SHA-256 of the serialized value, in hex.
+        created: the time it was first stored, in seconds since 1970.
+        stamp: a random version name, new each time the value is written.
+        origin: its source, such as the checksum of a file; "" if unknown.
     """
 
     id: ObjectId
@@ -94,12 +94,12 @@ class Item:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Damaged:
-    """An object that was set aside because its bytes are not what was written.
+    """An object that was quarantined because its bytes differ from those written.
 
     Attributes:
-        id: its id; None if that can't be read any more.
-        reason: what is wrong with it.
-        stamp: the name under which its bytes were set aside.
+        id: its id; None if it is unreadable.
+        reason: the fault found.
+        stamp: the name under which its bytes are quarantined.
     """
 
     id: ObjectId | None
@@ -110,44 +110,44 @@ class Damaged:
 class Storage(abc.ABC):
     """The durable part of a node: objects with their descriptions, and small records.
 
-    Every method that changes something returns after the change is on disk. All methods may be called by several
-    threads at once. Only one process uses a store at a time.
+    Every method that changes something returns after the change is on disk. All methods are thread-safe. Only one
+    process uses a store at a time.
     """
 
     records: RecordStore
 
     @abc.abstractmethod
     def put(self, item: Item, value: Bytes, checksum: str | None = None) -> Item:
-        """Write an object, in place of one with the same id; returns it with size, stamp and checksum.
+        """Write an object, replacing one with the same id; returns it with size, stamp and checksum.
 
         Args:
             item: its description.
             value: its value.
-            checksum: the checksum of the value, from whoever has worked it out already.
+            checksum: the checksum of the value, if the caller has computed it.
 
         Raises:
-            StorageFullError: there is no room; what was stored before is unchanged.
+            StorageFullError: the store is full; the stored objects are unchanged.
         """
 
     @abc.abstractmethod
     def amend(self, item: Item) -> Item:
-        """Write the description of a stored object anew, and leave its value."""
+        """Write the description of a stored object again; its value is unchanged."""
 
     @abc.abstractmethod
     def read(self, item: Item) -> memoryview:
-        """Return the value of an object in memory of its own, after comparing its checksum.
+        """Return the value of an object in newly allocated memory, after verifying its checksum.
 
         Raises:
-            StorageError: it is damaged, and was set aside; or it is not there.
+            StorageError: it is damaged and was quarantined, or it does not exist.
         """
 
     def open_value(self, item: Item) -> int | None:
-        """Return a descriptor of the file that holds the value of an object; None if it is in no file."""
+        """Return a file descriptor of the file that holds the value of an object; None if it is not in a file."""
         return None
 
     @abc.abstractmethod
     def remove(self, obj_id: ObjectId, stamp: str | None = None) -> bool:
-        """Remove an object, or only the one with a stamp; returns whether it was there."""
+        """Remove an object, if a stamp is given only that version; returns whether it existed."""
 
     @abc.abstractmethod
     def items(self) -> list[Item]:
@@ -155,21 +155,21 @@ class Storage(abc.ABC):
 
     @abc.abstractmethod
     def damaged(self) -> list[Damaged]:
-        """Return what was set aside."""
+        """Return the quarantined objects."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
 
     def check(self) -> list[Damaged]:
-        """Read every value and set aside what is damaged; returns all that was set aside."""
+        """Read every value and quarantine damaged objects; returns all quarantined objects."""
         from syft.exceptions import StorageError
 
         for item in self.items():
             try:
                 self.read(item)
             except StorageError:
-                continue  # it is listed below
+                continue  # damaged() lists it
         return self.damaged()
 
     def __enter__(self) -> Storage:

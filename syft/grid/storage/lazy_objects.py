@@ -1,4 +1,4 @@
-"""The objects of a worker whose published ones are on disk: a dict that reads them when they are asked for."""
+"""LazyObjects: a dict of the objects of a worker that reads published ones from disk on access."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from syft.core.object_storage import ObjectOutline
 if TYPE_CHECKING:
     from syft.grid.storage.quotas import QuotaLedger
 
-_NOTHING: Any = object()
+_MISSING: Any = object()
 
 
 class LazyObjects(dict[ObjectId, Any]):
-    """Objects by id; what is not in memory yet is an Outline below, and is never handed out.
+    """Objects by id; an object that is not in memory is stored as an ObjectOutline, which is never returned.
 
-    Whatever is put in or taken out goes by the keeper, whoever does it.
+    Every insertion and removal goes through the object manager.
 
     Args:
-        keeper: who reads, writes and removes objects.
-        stored: those that are on disk, by id.
-        ledger: who counts all of them.
+        object_manager: reads, writes and removes objects.
+        stored: the objects on disk, by id.
+        ledger: the quota ledger that counts all of them.
     """
 
-    def __init__(self, keeper: Any, stored: dict[ObjectId, Any], ledger: QuotaLedger) -> None:
+    def __init__(self, object_manager: Any, stored: dict[ObjectId, Any], ledger: QuotaLedger) -> None:
         super().__init__()
-        self.keeper = keeper
+        self.object_manager = object_manager
         self._stored = stored
         self._ledger = ledger
 
     def __getitem__(self, key: ObjectId) -> Any:
         found = dict.__getitem__(self, key)
-        return self.keeper.load(key) if type(found) is ObjectOutline else found
+        return self.object_manager.load(key) if type(found) is ObjectOutline else found
 
     def get(self, key: ObjectId, default: object = None) -> Any:
         """Return an object, or the default."""
@@ -43,19 +43,19 @@ class LazyObjects(dict[ObjectId, Any]):
             return default
 
     def __setitem__(self, key: ObjectId, obj: object) -> None:
-        if key in self._ledger.entries and key not in self:  # a session has asked for it: the common case
+        if key in self._ledger.entries and key not in self:  # a session has charged it: the common case
             dict.__setitem__(self, key, obj)
         else:
-            self.keeper.place(key, obj)
+            self.object_manager.insert(key, obj)
 
     def setdefault(self, key: ObjectId, default: object = None) -> Any:
-        """Return an object, putting the default in its place if there is none."""
+        """Return an object; the default is inserted if it does not exist."""
         if key not in self:
             self[key] = default
         return self[key]
 
     def update(self, *args: Any, **kwargs: object) -> None:
-        """Put several objects in."""
+        """Insert several objects."""
         for key, obj in dict(*args, **kwargs).items():
             self[key] = obj
 
@@ -66,56 +66,56 @@ class LazyObjects(dict[ObjectId, Any]):
     def __delitem__(self, key: ObjectId) -> None:
         if key not in self:
             raise KeyError(key)
-        self.keeper.drop(key)
+        self.object_manager.drop(key)
 
-    def pop(self, key: ObjectId, default: object = _NOTHING) -> Any:
-        """Take an object out.
+    def pop(self, key: ObjectId, default: object = _MISSING) -> Any:
+        """Remove an object and return it.
 
-        One that is not in memory is not read for this: whoever wants it has asked for it before.
+        An object that is not in memory is not read for this; None is returned.
         """
         if key not in self._stored:
-            found = dict.pop(self, key, _NOTHING)
-            if found is not _NOTHING:
+            found = dict.pop(self, key, _MISSING)
+            if found is not _MISSING:
                 self._ledger.release(key)
                 return found
         else:
-            found = dict.get(self, key, _NOTHING)
-        if found is not _NOTHING:
-            self.keeper.drop(key)
+            found = dict.get(self, key, _MISSING)
+        if found is not _MISSING:
+            self.object_manager.drop(key)
             return None if type(found) is ObjectOutline else found
-        if default is _NOTHING:
+        if default is _MISSING:
             raise KeyError(key)
         return default
 
     def popitem(self) -> tuple[ObjectId, Any]:
-        """Take the last object out."""
+        """Remove the last object and return it with its id."""
         if not self:
-            raise KeyError("there is no object")
+            raise KeyError("the dictionary is empty")
         key = next(reversed(self))
         obj = self[key]
-        self.keeper.drop(key)
+        self.object_manager.drop(key)
         return key, obj
 
     def clear(self) -> None:
-        """Take everything out."""
+        """Remove all objects."""
         for key in list(self):
             self.pop(key, None)
 
     def values(self) -> ValuesView[Any]:  # type: ignore[override]
-        """Return a view of the objects, each read when it is come to."""
-        return ValuesView(_Reading(self))
+        """Return a view of the objects, each read when the iteration reaches it."""
+        return ValuesView(_Snapshot(self))
 
     def items(self) -> ItemsView[ObjectId, Any]:  # type: ignore[override]
-        """Return a view of ids and objects, each read when it is come to."""
-        return ItemsView(_Reading(self))
+        """Return a view of ids and objects, each read when the iteration reaches it."""
+        return ItemsView(_Snapshot(self))
 
     def copy(self) -> dict[ObjectId, Any]:
-        """Return all objects by id, read; `ObjectStore.outlines` reads nothing."""
+        """Return all objects by id; all are read (`ObjectStore.outlines` reads none)."""
         return {key: self[key] for key in list(self)}
 
 
-class _Reading(Mapping[ObjectId, Any]):
-    """Objects by id, for views: reading one changes the dict below, so the ids are taken first."""
+class _Snapshot(Mapping[ObjectId, Any]):
+    """Objects by id, for views: reading one changes the dict, so the ids are copied first."""
 
     def __init__(self, objects: LazyObjects) -> None:
         self._objects = objects

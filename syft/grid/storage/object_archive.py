@@ -1,4 +1,4 @@
-"""The published objects of a worker as they are on disk: what is written, and how it is written again."""
+"""The published objects of a worker on disk: writing them and writing them again."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 class ObjectArchive:
-    """What is known of the published objects of a worker, and of their bytes.
+    """The descriptions of the published objects of a worker, and access to their bytes.
 
     Args:
         worker: the worker.
-        storage: where they are kept; None: in memory only.
-        ledger: who counts them.
+        storage: the store; None: in memory only.
+        ledger: the quota ledger that counts them.
     """
 
     def __init__(self, worker: BaseWorker, storage: Storage | None, ledger: QuotaLedger) -> None:
@@ -41,13 +41,13 @@ class ObjectArchive:
         self.ledger = ledger
         self._items: dict[ObjectId, Item] = {}
         self.objects = LazyObjects(self, self._items, ledger)
-        self._watch = DirtyTracker()
+        self._tracker = DirtyTracker()
         self._lock = threading.RLock()
 
     def facts(self, obj_id: ObjectId) -> Facts:
-        """Return whose a stored object is."""
+        """Return the owner and the readers of a stored object."""
         if obj_id not in self._items:
-            raise ObjectNotFoundError(obj_id, self.worker.id, "it is not a stored one")
+            raise ObjectNotFoundError(obj_id, self.worker.id, "it is not stored")
         return self._items[obj_id].facts
 
     def item(self, obj_id: ObjectId) -> Item | None:
@@ -66,12 +66,12 @@ class ObjectArchive:
 
     def _store(self) -> Storage:
         if self.storage is None:
-            raise StorageError("This worker keeps nothing on disk.")
+            raise StorageError("This worker has no store on disk.")
         return self.storage
 
     @staticmethod
     def _put(storage: Storage, item: Item, value: bytes, before: Item | None) -> Item:
-        """Write a value, or only its description if the same value is there already."""
+        """Write a value, or only its description if the value is unchanged."""
         checksum = checksum_of(value)
         if before is None or before.checksum != checksum:
             return storage.put(item, value, checksum)
@@ -81,7 +81,7 @@ class ObjectArchive:
     def _write(self, obj_id: ObjectId, obj: object, facts: Facts, origin: str = "") -> None:
         """Write an object as it is now.
 
-        A pointer is not written: what it points at goes when this process ends, and the claims with it.
+        A pointer is not written: the claim on its target ends with this process.
         """
         before = self._items.get(obj_id)
         if pointers_in(obj):
@@ -109,7 +109,7 @@ class ObjectArchive:
             item = self._put(self.storage, item, serialize(obj, self.worker), before)
         with self._lock:
             self._items[obj_id] = item
-            self._watch.see(obj_id, obj)
+            self._tracker.track(obj_id, obj)
 
     def _amend(self, item: Item, obj: object) -> None:
         """Write labels again."""
@@ -118,16 +118,16 @@ class ObjectArchive:
         if new != item:
             self._items[item.id] = new if self.storage is None else self.storage.amend(new)
         if type(obj) is not ObjectOutline:
-            self._watch.see(item.id, obj)
+            self._tracker.track(item.id, obj)
 
 
 def _named(facts: Facts) -> Facts:
-    """Return facts that can be written: a client without a name can't be recognised after a restart."""
+    """Return facts without an anonymous owner: an anonymous client can't be recognised after a restart."""
     return facts if isinstance(facts.owner, str | int) else dataclasses.replace(facts, owner=None)
 
 
 def _with_parts(obj: object, facts: Facts) -> Facts:
-    """Note the specs of the tensors of a data set, so that they are known without reading it."""
+    """Add the specs of the tensors of a data set, which are then available without reading it."""
     if not isinstance(obj, StoredDataset):
         return facts
     specs = [("tensor", list(t.shape), str(t.dtype).removeprefix("torch."), False) for t in obj.contents()]

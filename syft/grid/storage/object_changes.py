@@ -1,4 +1,4 @@
-"""Changes of stored objects: which calls changed them, and writing them again before the next answer."""
+"""Changes of stored objects: which calls made them, and writing them before the next response."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
     from syft.workers.execution.session import Session
 
-# Keys of memory in the ledger for values that are on disk only. Ids of Python objects would be used again.
+# Ledger keys of values that are only on disk. Ids of Python objects are reused, so they can't be keys.
 _keys = itertools.count(1 << 62)
 
 
 def fresh_key() -> int:
-    """Return a key for memory in the ledger that no object has."""
+    """Return a new key for memory in the ledger."""
     return -next(_keys)
 
 
@@ -34,8 +34,8 @@ class ObjectChanges(ObjectArchive):
 
     Args:
         worker: the worker.
-        storage: where published objects are stored; None: they are only counted.
-        ledger: counts them.
+        storage: the store of published objects; None: they are only counted.
+        ledger: the quota ledger that counts them.
     """
 
     def __init__(self, worker: BaseWorker, storage: Storage | None, ledger: QuotaLedger) -> None:
@@ -45,20 +45,20 @@ class ObjectChanges(ObjectArchive):
         self._failed: dict[Session | None, SyftError] = {}
         self._flushing = threading.Lock()
 
-    def note(self, session: Session, operation: Operation, failed: bool = False) -> None:
-        """Take note of what a call changed, for the next `flush`.
+    def record_changes(self, session: Session, operation: Operation, failed: bool = False) -> None:
+        """Record the objects that a call changed, for the next `flush`.
 
         Args:
-            session: who called.
+            session: the session of the caller.
             operation: the call.
-            failed: whether it failed; it may have changed something before that.
+            failed: whether it failed; it may have changed objects before.
 
         Raises:
-            QuotaExceededError: an object grew beyond what is allowed; it is not kept.
+            QuotaExceededError: an object grew beyond the quota; its change is undone, or it is removed.
         """
         if is_quiet(operation):
             return
-        for obj_id, sure in self._watch.changed_by(operation, lambda key: dict.get(self.objects, key)):
+        for obj_id, sure in self._tracker.changed_by(operation, lambda key: dict.get(self.objects, key)):
             if obj_id in self._items:
                 before = self._dirty.get(obj_id)
                 self._dirty[obj_id] = (session, sure or (before is not None and before[1]))
@@ -71,29 +71,29 @@ class ObjectChanges(ObjectArchive):
             return
         self.ledger.recharge(obj_id, memory_of(obj))
         if self.ledger.is_over(obj_id):
-            why = "it grew beyond what may be held at this node"
+            why = "it grew beyond the quota"
             if obj_id in self._items:
                 self._undo(obj_id)
             else:
                 self.worker.object_store.remove(obj_id)
                 self.worker.object_store.note_departure(obj_id, why)
-            raise QuotaExceededError(f"The object {obj_id!r} was not changed: {why}. Release or delete some first.")
+            raise QuotaExceededError(f"The object {obj_id!r} was not changed: {why}. Release or delete objects first.")
 
     def touch(self, obj_id: ObjectId, session: Session | None = None) -> None:
-        """Take note that an object was changed in place, by whatever is not a call of a client."""
+        """Record that an object was changed in place by something other than a client's call."""
         if obj_id in self._items:
             self._dirty[obj_id] = (session, True)
 
     def flush(self, session: Session | None = None) -> None:
-        """Write what was changed; called before every answer, so it costs next to nothing when nothing was.
+        """Write the changed objects; called before every response, so it must be cheap if nothing changed.
 
         Args:
-            session: who waits for an answer; it hears of failures of its own changes alone.
+            session: the session that waits for the response; only failures of its own changes are raised.
 
         Raises:
-            StorageError: a change could not be written, and was undone.
+            StorageError: a change could not be written and was undone.
         """
-        if self._dirty or self._flushing.locked():  # another one may be writing what this session changed
+        if self._dirty or self._flushing.locked():  # another thread may be writing a change of this session
             with self._flushing:
                 while self._dirty:
                     obj_id, (by, sure) = self._dirty.popitem()
@@ -114,17 +114,17 @@ class ObjectChanges(ObjectArchive):
             self._write(obj_id, obj, Facts())  # a pointer that became a value
         elif type(obj) is ObjectOutline:
             self._amend(item, obj)
-        elif sure or not self._watch.same_values(obj_id, obj):
+        elif sure or not self._tracker.same_values(obj_id, obj):
             self._write(obj_id, obj, item.facts, item.origin)
-        elif not self._watch.same_labels(obj_id, obj):
+        elif not self._tracker.same_labels(obj_id, obj):
             self._amend(item, obj)
 
     def _undo(self, obj_id: ObjectId) -> None:
-        """Forget a change that could not be written: the object is again what is on disk."""
+        """Revert an object to its version on disk."""
         with self._lock:
             item = self._items.get(obj_id)
             if item is not None and self.storage is not None:
                 outline = outline_of(item)
-                self._watch.forget(obj_id)
+                self._tracker.forget(obj_id)
                 dict.__setitem__(self.objects, obj_id, outline)
                 self.ledger.recharge(obj_id, {fresh_key(): item.memory})

@@ -1,7 +1,7 @@
 """ObjectManager: counts the objects of a worker, and stores the published ones on disk.
 
 A published object is written before its publication is acknowledged. It is removed from disk before it is deleted,
-or, when it is fetched, after it was delivered. Objects changed in place are written again before the next answer.
+or, when it is fetched, after its delivery. Objects changed in place are written again before the next response.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from syft.grid.storage.memory_limit import MemoryLimit
 from syft.grid.storage.object_changes import ObjectChanges, fresh_key
 from syft.grid.storage.quotas import NODE_QUOTA, USER_QUOTA, Quota, QuotaLedger, memory_of
 from syft.grid.storage.restore import outline_of, payer_of, revive
-from syft.grid.storage.result_size import expected_bytes, is_modest
+from syft.grid.storage.result_size import expected_bytes, has_small_result
 from syft.messaging.message import Operation
 
 if TYPE_CHECKING:
@@ -33,16 +33,16 @@ HIDDEN_KIND = "sealed"
 
 
 class ObjectManager(ObjectChanges):
-    """Stands behind the store of a worker; workers without one keep everything in memory, uncounted.
+    """Applies quotas to the objects of a worker and stores the published ones; workers without one do neither.
 
     Args:
-        worker: the worker; what it holds already is its owner's, and is written.
-        storage: where published objects are kept; None: they are only counted.
-        quota: what one user may hold.
-        node_quota: what all may hold together.
-        users: other bounds for some users, by name.
-        headroom: how much memory the process may take; None: that is not looked at.
-        keeps_values: whether values stay in memory; otherwise each is read when it is asked for.
+        worker: the worker; objects it already holds belong to its owner and are written.
+        storage: the store of published objects; None: they are only counted.
+        quota: the quota of one user.
+        node_quota: the quota of all users together.
+        users: quotas of individual users, by name.
+        memory_limit: the memory limit of the process; None: no limit.
+        keeps_values: whether values stay in memory; otherwise each is read on access.
     """
 
     def __init__(
@@ -52,26 +52,26 @@ class ObjectManager(ObjectChanges):
         quota: Quota = USER_QUOTA,
         node_quota: Quota = NODE_QUOTA,
         users: Mapping[Any, Quota] | None = None,
-        headroom: MemoryLimit | None = None,
+        memory_limit: MemoryLimit | None = None,
         keeps_values: bool = True,
     ) -> None:
         super().__init__(worker, storage, QuotaLedger(quota, node_quota, users))
         self._keeps_values = keeps_values
-        # Called with the id of each object that was deleted.
-        self.at_removal: list[Callable[[ObjectId], None]] = []
-        self._headroom = headroom
-        self._departing: dict[ObjectId, Item] = {}
-        self._returning: dict[ObjectId, Item] = {}
+        # Called with the id of each deleted object.
+        self.removal_listeners: list[Callable[[ObjectId], None]] = []
+        self._memory_limit = memory_limit
+        self._fetching: dict[ObjectId, Item] = {}
+        self._cancelled: dict[ObjectId, Item] = {}
         store = worker.object_store
         before = store.objects
-        store.objects, store.keeper = self.objects, self
+        store.objects, store.object_manager = self.objects, self
         self._restore()
         self.objects.update(before)
 
-    # --- starting and ending --------------------------------------------------------------------------------
+    # --- startup and shutdown --------------------------------------------------------------------------------
 
     def _restore(self) -> None:
-        """Take up what is stored: only descriptions are read."""
+        """List the stored objects; only descriptions are read."""
         for item in () if self.storage is None else self.storage.items():
             if item.kind == HIDDEN_KIND:
                 self._items[item.id] = item
@@ -84,21 +84,21 @@ class ObjectManager(ObjectChanges):
             self.worker.object_store.claims.publish(item.id, item.facts.owner)
 
     def close(self) -> None:
-        """Write what is left to write, and leave the worker to itself; the storage stays open."""
+        """Write pending changes and detach from the worker; the storage stays open."""
         try:
             self.flush()
         finally:
             store = self.worker.object_store
-            store.keeper = None
+            store.object_manager = None
             store.objects = {key: obj for key, obj in dict.items(self.objects) if type(obj) is not ObjectOutline}
 
-    # --- what the dict of objects asks for ------------------------------------------------------------------
+    # --- called by LazyObjects ------------------------------------------------------------------------------
 
     def load(self, obj_id: ObjectId) -> Any:
         """Return an object, read from disk if it is not in memory yet.
 
         Raises:
-            StorageError: it is damaged; it was set aside and is not here any more.
+            StorageError: it is damaged; it was quarantined and is no longer available.
         """
         with self._lock:
             found = dict.__getitem__(self.objects, obj_id)
@@ -109,23 +109,23 @@ class ObjectManager(ObjectChanges):
                 obj = revive(self.worker, item, self._store().read(item))
             except StorageError as error:
                 if any(damaged.stamp == item.stamp for damaged in self._store().damaged()):
-                    self._lose(obj_id, str(error))
+                    self._drop_damaged(obj_id, str(error))
                 raise
             if self._keeps_values:
                 dict.__setitem__(self.objects, obj_id, obj)
                 self.ledger.recharge(obj_id, memory_of(obj))
-                self._watch.see(obj_id, obj)
+                self._tracker.track(obj_id, obj)
             return obj
 
-    def _lose(self, obj_id: ObjectId, why: str) -> None:
+    def _drop_damaged(self, obj_id: ObjectId, why: str) -> None:
         """Stop holding an object whose bytes are damaged."""
         self._forget(obj_id)
         dict.pop(self.objects, obj_id, None)
         self.worker.object_store.claims.forget(obj_id)
         self.worker.object_store.note_departure(obj_id, why)
 
-    def place(self, obj_id: ObjectId, obj: object) -> None:
-        """Put an object in the dict: one that was admitted, one in place of another, or one of the worker's owner."""
+    def insert(self, obj_id: ObjectId, obj: object) -> None:
+        """Insert an object: an admitted one, a replacement, or one of the worker's owner."""
         if obj_id not in self.ledger.entries:
             self.hold(obj_id, obj, Facts())
         elif obj_id in self.objects:
@@ -137,13 +137,13 @@ class ObjectManager(ObjectChanges):
             dict.__setitem__(self.objects, obj_id, obj)
 
     def hold(self, obj_id: ObjectId, obj: object, facts: Facts, origin: str = "") -> None:
-        """Keep an object for good, written before this returns.
+        """Store an object durably; it is on disk when this returns.
 
         Args:
             obj_id: its id.
             obj: the object.
-            facts: whose it is; None as the owner is the owner of the node.
-            origin: what it was made of.
+            facts: its owner and readers; the owner None is the owner of the node.
+            origin: its source.
         """
         self.ledger.charge(obj_id, facts.owner, memory_of(obj))
         try:
@@ -155,63 +155,63 @@ class ObjectManager(ObjectChanges):
         self.worker.object_store.claims.publish(obj_id, facts.owner)
 
     def _set(self, obj_id: ObjectId, obj: object) -> None:
-        """Hold an object that was written, or only its description."""
+        """Insert an object that was written, or only its description."""
         item = self._items.get(obj_id)
         if self._keeps_values or item is None:
             dict.__setitem__(self.objects, obj_id, obj)
             return
         outline = outline_of(item)
         self.ledger.recharge(obj_id, {fresh_key(): item.memory})
-        self._watch.forget(obj_id)
+        self._tracker.forget(obj_id)
         dict.__setitem__(self.objects, obj_id, outline)
 
     def replace(self, obj_id: ObjectId, obj: object, facts: Facts, origin: str = "") -> None:
-        """Put an object in the place of another one that is stored; takes what `hold` takes."""
+        """Replace a stored object; the arguments are those of `hold`."""
         self._write(obj_id, obj, facts, origin)
         self.ledger.recharge(obj_id, memory_of(obj))
         self._set(obj_id, obj)
 
     def drop(self, obj_id: ObjectId) -> None:
-        """Take an object out, from disk first; one that is just leaving stays there until it has gone."""
+        """Remove an object, first from disk; one being fetched stays on disk until it is delivered."""
         item = self._items.get(obj_id)
-        if item is not None and self.storage is not None and self._departing.get(obj_id) is not item:
+        if item is not None and self.storage is not None and self._fetching.get(obj_id) is not item:
             try:
                 self.storage.remove(obj_id, item.stamp)
             except StorageError as error:
                 if self.worker.object_store.claims.was_published(obj_id):
                     raise
-                # Its publisher had taken it back, and lets go of it now, which never fails; at worst it comes back.
-                logger.warning("An object that was released could not be removed from the store: %s", error)
+                # A release must never fail; at worst the unpublished object reappears after a restart.
+                logger.warning("A released object could not be removed from the store: %s", error)
         with self._lock:
             self._forget(obj_id)
             dict.pop(self.objects, obj_id, None)
-        for listener in self.at_removal:
+        for listener in self.removal_listeners:
             listener(obj_id)
 
     def _forget(self, obj_id: ObjectId) -> None:
         self._items.pop(obj_id, None)
         self._dirty.pop(obj_id, None)
-        self._watch.forget(obj_id)
+        self._tracker.forget(obj_id)
         self.ledger.release(obj_id)
 
-    # --- what sessions and messages ask for -----------------------------------------------------------------
+    # --- called by sessions and message handlers ------------------------------------------------------------
 
     def admit(self, session: Session, obj_id: ObjectId, obj: object, published: bool) -> None:
-        """Let a client's object in: count it, and write it if it is published; raises, and nothing is kept.
+        """Count a client's object, and write it if it is published; on an error nothing is stored.
 
         Raises:
-            QuotaExceededError: the client holds too much, or all do.
-            StorageFullError: there is no room on disk.
+            QuotaExceededError: the quota of the client or of the node is exceeded.
+            StorageFullError: the disk is full.
         """
-        back = self._returning.pop(obj_id, None) if self._returning else None
+        back = self._cancelled.pop(obj_id, None) if self._cancelled else None
         if back is not None:
             self.ledger.charge(obj_id, back.facts.owner, memory_of(obj), checked=False)
             self._items[obj_id] = back
-            self._watch.see(obj_id, obj)
+            self._tracker.track(obj_id, obj)
             return
         payer = payer_of(session)
-        if self._headroom is not None and payer is not None:
-            self._headroom.check()
+        if self._memory_limit is not None and payer is not None:
+            self._memory_limit.check()
         self.ledger.charge(obj_id, payer, memory_of(obj))
         if published:
             try:
@@ -223,7 +223,7 @@ class ObjectManager(ObjectChanges):
     def adopt(
         self, item: Item, value: bytes | bytearray | memoryview, owner: object, payer: object, hidden: bool = False
     ) -> Item:
-        """Store the bytes of an object that another process made. Its value is not loaded here.
+        """Store the bytes of an object that another process created. Its value is not loaded here.
 
         An object that replaces one of the same owner keeps its readers. One that replaces another user's belongs to
         its own owner alone.
@@ -231,12 +231,12 @@ class ObjectManager(ObjectChanges):
         Args:
             item: its description.
             value: its bytes.
-            owner: the user whose it is.
-            payer: the user whose quota it counts in; None: only the bounds of the node apply.
+            owner: the user who owns it.
+            payer: the user whose quota it counts against; None: only the quota of the node applies.
             hidden: whether it is kept out of searches and lists.
 
         Raises:
-            QuotaExceededError: the user holds too much, or all do; nothing was stored.
+            QuotaExceededError: the quota of the user or of the node is exceeded; nothing was stored.
         """
         with self._lock:
             before = self._items.get(item.id)
@@ -277,7 +277,7 @@ class ObjectManager(ObjectChanges):
             return stored
 
     def share(self, obj_id: ObjectId, users: Iterable[Any], public: bool) -> Item:
-        """Write the users who may read a stored object, in place of those before."""
+        """Replace the users who may read a stored object."""
         with self._lock:
             before = self._items[obj_id]
             new = dataclasses.replace(before, facts=before.facts.opened_to(users, public))
@@ -285,17 +285,17 @@ class ObjectManager(ObjectChanges):
             return stored
 
     def discard(self, obj_id: ObjectId) -> None:
-        """Remove a stored object that is kept out of searches and lists; silent if it is not there."""
+        """Remove a stored object that is hidden from searches and lists; does nothing if it does not exist."""
         item = self._items.get(obj_id)
         if item is not None:
             self._store().remove(obj_id, item.stamp)
             self._forget(obj_id)
 
     def exchange(self, obj_id: ObjectId, obj: object) -> None:
-        """Count another object in the place of one that a client holds; raises, and all is as it was.
+        """Count another object instead of one that a client holds; on an error nothing changes.
 
         Raises:
-            QuotaExceededError: the client holds too much then, or all do.
+            QuotaExceededError: the quota of the client or of the node would be exceeded.
         """
         if obj_id in self.ledger.entries:
             self.ledger.exchange(obj_id, memory_of(obj))
@@ -305,48 +305,50 @@ class ObjectManager(ObjectChanges):
         if obj_id not in self._items:
             self._write(obj_id, self.objects[obj_id], Facts(session.client_id))
 
-    def depart(self, obj_id: ObjectId) -> Item | None:
-        """Note that an object is about to leave: it stays on disk until `gone`. Returns what `gone` needs."""
+    def begin_fetch(self, obj_id: ObjectId) -> Item | None:
+        """Mark an object as being fetched: it stays on disk until `finish_fetch`, which takes the returned item."""
         item = self._items.get(obj_id)
         if item is not None:
-            self._departing[obj_id] = item
+            self._fetching[obj_id] = item
         return item
 
-    def gone(self, item: Item) -> None:
-        """Remove an object from disk that has arrived where it went; a new one with the same id stays."""
-        if self._departing.get(item.id) is item:
-            del self._departing[item.id]
+    def finish_fetch(self, item: Item) -> None:
+        """Remove a delivered object from disk; a new one with the same id stays."""
+        if self._fetching.get(item.id) is item:
+            del self._fetching[item.id]
         try:
             if self.storage is not None:
                 self.storage.remove(item.id, item.stamp)
-        except StorageError as error:  # it was delivered; at worst it is here again after a restart
-            logger.warning("An object that was fetched could not be removed from the store: %s", error)
+        except StorageError as error:  # at worst it reappears after a restart
+            logger.warning("A fetched object could not be removed from the store: %s", error)
 
-    def come_back(self, item: Item) -> None:
-        """Note that an object which could not leave is about to be kept again: it is on disk still."""
-        if self._departing.get(item.id) is item:
-            del self._departing[item.id]
-            self._returning[item.id] = item
+    def cancel_fetch(self, item: Item) -> None:
+        """Cancel the delivery of an object; it is still on disk, and is inserted again next."""
+        if self._fetching.get(item.id) is item:
+            del self._fetching[item.id]
+            self._cancelled[item.id] = item
 
-    def expect(self, session: Session, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Refuse a call whose result there is no room for, before it takes the memory.
+    def check_result_size(
+        self, session: Session, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Refuse a call whose result would exceed a quota, before it allocates the memory.
 
         Raises:
             QuotaExceededError: the result would be too large.
         """
-        if is_modest(operation.cmd_name, args):
+        if has_small_result(operation.cmd_name, args):
             return
         room = self.ledger.room(payer_of(session))
-        memory = room if self._headroom is None else min(room, self._headroom.room())
+        memory = room if self._memory_limit is None else min(room, self._memory_limit.room())
         if (size := expected_bytes(operation, args, kwargs, memory)) > room:
             raise QuotaExceededError(
-                f"The result of {operation.cmd_name} would take {size:.0f} bytes, and there is room for {room:.0f}. "
-                "It was not run: release or delete some objects first, or ask for less."
+                f"The result of {operation.cmd_name} would take {size:.0f} bytes; {room:.0f} are free. "
+                "The call was not run. Release or delete objects first, or request a smaller result."
             )
-        if size and self._headroom is not None:
-            self._headroom.check(int(size))
+        if size and self._memory_limit is not None:
+            self._memory_limit.check(int(size))
 
 
 def labels_bytes(item: Item) -> int:
-    """Return the bytes that tags and description of an object take."""
+    """Return the bytes of the tags and the description of an object."""
     return sum(map(len, item.tags)) + len(item.description or "")

@@ -1,4 +1,4 @@
-"""Open a store by what an operator types: a folder, or the address of a database."""
+"""Open a store by its location: a folder, or the URL of a database."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from urllib.parse import urlsplit
 
 from syft.exceptions import StorageError, StorageFullError
 from syft.grid.storage.embedded import EmbeddedStorage
-from syft.grid.storage.error_mapping import at_start
+from syft.grid.storage.error_mapping import startup_error
 from syft.grid.storage.interface import Storage
 from syft.grid.storage.postgres import SCHEMES, PostgresStorage
 
 
 def open_storage(where: str | Path) -> Storage:
-    """Open a store, making it if it is not there.
+    """Open a store; it is created if it does not exist.
 
     Args:
         where: a folder, or `postgresql://user:password@host/database`.
@@ -25,12 +25,12 @@ def open_storage(where: str | Path) -> Storage:
     try:
         return PostgresStorage(str(where)) if is_database else EmbeddedStorage(where)
     except StorageError as error:
-        if error.__cause__ is None or isinstance(error, StorageFullError):  # a text of our own, which says all
+        if error.__cause__ is None or isinstance(error, StorageFullError):  # already a complete message
             raise
-        raise at_start(error.__cause__, _shown(str(where)) if is_database else str(where)) from error.__cause__
+        raise startup_error(error.__cause__, _redacted(str(where)) if is_database else str(where)) from error.__cause__
 
 
-def _shown(url: str) -> str:
-    """Return the address of a database as it may be printed: without user and password."""
+def _redacted(url: str) -> str:
+    """Return the URL of a database without user and password, for messages."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -1,4 +1,4 @@
-"""The store in PostgreSQL: everything is in the database, so it is all there is to back up and to move."""
+"""The store in PostgreSQL: everything, including large values, is in the database."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from syft.grid.storage.interface import Bytes
 from syft.grid.storage.sql import SqlStorage
 
 SCHEMES = ("postgresql://", "postgres://", "postgresql+pg8000://")
-# Bytes of one row: a driver holds several copies of what it sends.
+# Bytes per row, small because the driver holds several copies of the data it sends.
 CHUNK_BYTES = 4 << 20
-# Milliseconds that a new node waits for the server to notice that the one before it has gone.
-_PATIENCE = 2000
-_LOCK = 0x5F57  # told apart from the locks of other programs in the same database
+# Milliseconds to wait until the server notices that the previous node has disconnected.
+_LOCK_TIMEOUT_MS = 2000
+_LOCK = 0x5F57  # distinguishes it from locks of other programs in the same database
 
 
 class PostgresStorage(SqlStorage):
     """The tables of one schema of a database.
 
-    Values from 64 KB on are rows of a table of their own, in pieces of 4 MB: one field could hold no more than 1 GB.
-    The lock that only one node uses a schema belongs to the connection, so a new connection takes it first of all.
+    Values above 64 KB are rows of a separate table, in chunks of 4 MB: one field could hold no more than 1 GB. The lock
+    that reserves a schema for one node belongs to the connection, so a new connection acquires it first.
 
     Args:
-        url: `postgresql://user:password@host:port/database`. Another machine is spoken to over TLS, with a verified
-            certificate; `?sslrootcert=file` names the authority, `?sslmode=disable` turns it off.
+        url: `postgresql://user:password@host:port/database`. Connections to other machines use TLS with a verified
+            certificate; `?sslrootcert=file` names the authority, `?sslmode=disable` turns TLS off.
     """
 
     def __init__(self, url: str) -> None:
@@ -52,13 +52,13 @@ class PostgresStorage(SqlStorage):
 
 
 class RowBlobs(Blobs):
-    """Values in rows of the database, in pieces: so the database is all there is to back up and to move.
+    """Values in chunks, as rows of the database: a backup of the database is complete.
 
-    They are sent and read by COPY, as they are: as parameters they would be written as hex digits.
+    They are sent and read by COPY in binary; as parameters they would be encoded as hex digits.
     """
 
     def within(self, connection: sa.Connection, name: str, value: Bytes) -> None:
-        """Write the pieces."""
+        """Write the chunks."""
         view = memoryview(value)
 
         def stream() -> Iterator[bytes | memoryview]:
@@ -72,24 +72,24 @@ class RowBlobs(Blobs):
         _copy(connection, "COPY chunks (blob, number, data) FROM STDIN WITH (FORMAT binary)", stream())
 
     def drop_within(self, connection: sa.Connection, name: str) -> None:
-        """Remove the pieces."""
+        """Remove the chunks."""
         connection.execute(tables.chunks.delete().where(tables.chunks.c.blob == name))
 
     def size(self, connection: sa.Connection, name: str) -> int | None:
-        """Add the pieces up; the database knows their lengths without reading them."""
+        """Return the sum of the chunk lengths, which the database knows without reading the chunks."""
         total = sa.func.sum(sa.func.length(tables.chunks.c.data))
         found: Any = connection.execute(sa.select(total).where(tables.chunks.c.blob == name)).scalar()
         return None if found is None else int(found)
 
     def read(self, connection: sa.Connection, name: str, size: int) -> memoryview | None:
-        """Read the pieces, one at a time."""
+        """Read the chunks, one at a time."""
         memory = np.empty(size, np.uint8).data
         filled = 0
         for number in range(-(-size // CHUNK_BYTES)):
             which = f"blob = '{checked_name(name)}' AND number = {number}"
             out = io.BytesIO()
             _copy(connection, f"COPY (SELECT data FROM chunks WHERE {which}) TO STDOUT WITH (FORMAT binary)", out)  # noqa: S608
-            data = out.getbuffer()[len(_SIGNATURE) + 6 : -len(_END)]  # after the number of fields, and its length
+            data = out.getbuffer()[len(_SIGNATURE) + 6 : -len(_END)]  # skip the field count and the field length
             if filled + len(data) > size:
                 return None
             memory[filled : filled + len(data)] = data
@@ -97,7 +97,7 @@ class RowBlobs(Blobs):
         return memory if filled == size else None
 
 
-# The binary form of COPY: a signature, rows of (number of fields, then length and bytes of each), an end.
+# The binary format of COPY: a signature, rows (field count, then length and bytes of each field), a trailer.
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _ROW = struct.Struct(">hi32siii")
 _END = struct.pack(">h", -1)
@@ -123,11 +123,11 @@ def _engine(url: str) -> sa.Engine:
         if "unix_sock" in query:
             options["unix_sock"] = query.pop("unix_sock")
         if query:
-            raise ValueError(f"the option {next(iter(query))!r} is not known")
+            raise ValueError(f"unknown option {next(iter(query))!r}")
     except (ValueError, sa.exc.ArgumentError) as error:
         reason = error if type(error) is ValueError else "it can't be read"
         raise StorageError(
-            f"The address of the database is not right: {reason}. It looks like postgresql://user:password@host/database."
+            f"Invalid address of the database: {reason}. Use postgresql://user:password@host/database."
         ) from None
     engine = sa.create_engine(
         parsed.set(query={}),
@@ -137,20 +137,20 @@ def _engine(url: str) -> sa.Engine:
         hide_parameters=True,
         connect_args=options,
     )
-    sa.event.listen(engine, "connect", _take_lock)
+    sa.event.listen(engine, "connect", _acquire_lock)
     return engine
 
 
 def _context(host: str | None, mode: str, authority: Any) -> ssl.SSLContext | None:
-    """Return how TLS is done: not at all on this machine, with a verified certificate elsewhere."""
+    """Return the TLS context for a host; None on this machine."""
     if mode not in ("", "disable", "verify-full"):
-        raise ValueError("sslmode is verify-full or disable")
-    if mode == "disable" or (not mode and _is_here(host)):
+        raise ValueError("sslmode must be verify-full or disable")
+    if mode == "disable" or (not mode and _is_local(host)):
         return None
     return ssl.create_default_context(cafile=authority)
 
 
-def _is_here(host: str | None) -> bool:
+def _is_local(host: str | None) -> bool:
     if host in (None, "", "localhost"):
         return True
     try:
@@ -159,12 +159,12 @@ def _is_here(host: str | None) -> bool:
         return False
 
 
-def _take_lock(connection: Any, record: object) -> None:
+def _acquire_lock(connection: Any, record: object) -> None:
     import pg8000
 
     cursor = connection.cursor()
     try:
-        cursor.execute(f"set lock_timeout = {_PATIENCE}")
+        cursor.execute(f"set lock_timeout = {_LOCK_TIMEOUT_MS}")
         cursor.execute(f"select pg_advisory_lock({_LOCK}, hashtext(current_schema()))")
         cursor.execute("set lock_timeout = 0")
         connection.commit()
@@ -172,6 +172,6 @@ def _take_lock(connection: Any, record: object) -> None:
         if sqlstate(error) != "55P03":
             raise
         raise StorageError(
-            "This database is used as the store of another node that runs now. Stop that one first, or give this one a "
-            "database or a schema of its own."
+            "This database is in use as the store of another running node. Stop that node first, or use another "
+            "database or schema."
         ) from None

@@ -1,7 +1,7 @@
-"""How much each user may hold at a node, and all of them together.
+"""Quotas: how many objects and bytes each user, and all users together, may hold at a node.
 
-What counts is memory, not tensors: views of one tensor take its memory once, and a small view of a large tensor keeps
-all of it. Checking and noting take a few dictionary operations, however much is held.
+Memory is counted, not tensors: views of one tensor count its memory once, and a small view of a large tensor counts
+all of it. Checks and charges take a few dictionary operations, independent of the number of objects.
 """
 
 from __future__ import annotations
@@ -23,43 +23,43 @@ from syft.hook.syft_tensor import SyftTensor
 from syft.hosting.server import Hosted
 from syft.messaging.plan.plan import Plan
 
-# What an object takes beside its values, about: so that many empty ones count too.
+# Estimated overhead of an object, so that empty objects count too.
 OBJECT_BYTES = 512
 _OPERATION_BYTES = 1024
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Quota:
-    """A bound on what is held; None is no bound.
+    """Limits on the objects of a user; None is no limit.
 
     Attributes:
-        max_objects: how many objects.
-        max_bytes: how many bytes of memory, of published objects and of temporary ones.
+        max_objects: the number of objects.
+        max_bytes: bytes of memory, of published and temporary objects.
     """
 
     max_objects: int | None = None
     max_bytes: int | None = None
 
 
-# What one user may hold, and all together, unless a node says otherwise.
+# The default quotas of one user and of all users together.
 USER_QUOTA = Quota(100_000, 8 * 2**30)
 NODE_QUOTA = Quota(1_000_000, 32 * 2**30)
 
 
 @dataclasses.dataclass(slots=True)
 class Usage:
-    """What somebody holds: how many objects, and their bytes."""
+    """The number of objects that a user holds, and their bytes."""
 
     objects: int = 0
     bytes: int = 0
 
 
 def memory_of(obj: object) -> dict[int, int]:
-    """Return where the values of an object are, and how many bytes they take there."""
+    """Return the memory of the values of an object: addresses, and bytes at each."""
     if type(obj) is torch.Tensor and obj.layout is torch.strided and not (obj.requires_grad and obj.is_leaf):
-        storage = obj.untyped_storage()  # the common case, which every call comes by
-        place = storage.data_ptr()
-        return {place: storage.nbytes()} if place else {}
+        storage = obj.untyped_storage()  # the common case, on the path of every call
+        address = storage.data_ptr()
+        return {address: storage.nbytes()} if address else {}
     if isinstance(obj, SyftTensor):
         return memory_of(obj.__dict__.get("child"))
     if isinstance(obj, torch.Tensor):
@@ -102,7 +102,7 @@ def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
 
 
 class _Holding:
-    """What one holder has: how many objects, and the memory they are in, with how many of them are in each piece."""
+    """The objects of one user: their number, and the memory blocks they use with a reference count each."""
 
     __slots__ = ("bytes", "max_bytes", "max_objects", "objects", "pieces", "user")
 
@@ -112,18 +112,18 @@ class _Holding:
         self.max_bytes = math.inf if quota.max_bytes is None else quota.max_bytes
         self.objects = 0
         self.bytes = 0
-        self.pieces: dict[int, list[int]] = {}  # where -> [objects, bytes]
+        self.pieces: dict[int, list[int]] = {}  # address -> [objects, bytes]
 
     def growth(self, memory: Mapping[int, int]) -> int:
-        """Return how many bytes more an object would take."""
+        """Return the additional bytes that an object would take."""
         pieces, total = self.pieces, OBJECT_BYTES
         for where, size in memory.items():
             if where not in pieces:
                 total += size
         return total
 
-    def refuse(self, growth: int, who: str, what: str) -> None:
-        """Raise if so many bytes, or one more object, are too much."""
+    def check(self, growth: int, who: str, advice: str) -> None:
+        """Raise if one more object with `growth` additional bytes exceeds the quota."""
         if self.objects >= self.max_objects:
             bound, unit = self.max_objects, "objects"
         elif self.bytes + growth > self.max_bytes:
@@ -131,11 +131,11 @@ class _Holding:
         else:
             return
         raise QuotaExceededError(
-            f"{who} may hold {bound} {unit} at this node, and this would be more. It was not kept: {what}."
+            f"{who} may hold at most {bound} {unit} at this node. The object was not stored. {advice}."
         )
 
     def add(self, memory: Mapping[int, int]) -> None:
-        """Note the pieces of an object."""
+        """Count the memory blocks of an object."""
         pieces = self.pieces
         for where, size in memory.items():
             piece = pieces.get(where)
@@ -144,8 +144,8 @@ class _Holding:
             else:
                 piece[0] += 1
 
-    def take(self, memory: Mapping[int, int]) -> int:
-        """Forget the pieces of an object; returns how many bytes are free by that."""
+    def subtract(self, memory: Mapping[int, int]) -> int:
+        """Stop counting the memory blocks of an object; returns the bytes that this frees."""
         pieces, total = self.pieces, OBJECT_BYTES
         for where in memory:
             piece = pieces[where]
@@ -157,20 +157,20 @@ class _Holding:
         return total
 
 
-# Stands for the user who holds an object already.
+# Stands for the present holder of an object.
 SAME: Any = object()
 
 
 class QuotaLedger:
-    """Who holds what. All together hold the sum of what each does.
+    """The objects that each user holds, with their memory. The usage of the node is the sum over all users.
 
     Args:
-        user: what one user may hold; the owner of the node (None) is bound by the node's own alone.
-        node: what all may hold together.
-        users: other bounds for some users, by name.
+        user: the quota of one user; the owner of the node (None) is limited by the node's quota only.
+        node: the quota of all users together.
+        users: quotas of individual users, by name.
 
     Attributes:
-        entries: for each object by id, its holder, and where its values are.
+        entries: the holder and the memory of each object, by id.
     """
 
     def __init__(
@@ -188,38 +188,38 @@ class QuotaLedger:
         return _Holding(user, Quota() if user is None else self.users.get(user, self.quota))
 
     def usage(self, user: object = None, node: bool = False) -> Usage:
-        """Return what a user holds, or everybody."""
+        """Return the usage of a user, or of the whole node."""
         with self._lock:
             found = self._all if node else self._holdings.get(user)
             return Usage() if found is None else Usage(found.objects, found.bytes)
 
     def room(self, user: object) -> float:
-        """Return how many bytes a user may still take."""
+        """Return the bytes that a user may still allocate."""
         with self._lock:
             own = self._holdings.get(user) or self._new(user)
             return min(own.max_bytes - own.bytes, self._all.max_bytes - self._all.bytes)
 
     def charge(self, obj_id: ObjectId, user: object, memory: Mapping[int, int], checked: bool = True) -> None:
-        """Note that a user holds an object.
+        """Charge an object to a user.
 
         Args:
             obj_id: its id.
-            user: who.
-            memory: where its values are, and how many bytes there.
-            checked: whether bounds count.
+            user: the user.
+            memory: its memory, see `memory_of`.
+            checked: whether the quotas are enforced.
 
         Raises:
-            QuotaExceededError: that would be too much; nothing is noted.
+            QuotaExceededError: a quota would be exceeded; nothing changes.
         """
         everybody = self._all
         with self._lock:
             if obj_id in self.entries:
-                raise IdNotUniqueError(f"An object with id {obj_id!r} is held here already.")
+                raise IdNotUniqueError(f"An object with id {obj_id!r} already exists here.")
             own = self._holdings.get(user) or self._new(user)
             growth = own.growth(memory)
             if checked:
-                own.refuse(growth, "You", "release or delete some first")
-                everybody.refuse(growth, "All users together", "try again later, or ask its owner")
+                own.check(growth, "You", "Release or delete objects first")
+                everybody.check(growth, "All users together", "Try again later, or ask the owner of the node")
             self._holdings[user] = own
             self.entries[obj_id] = own, memory
             own.add(memory)
@@ -229,14 +229,14 @@ class QuotaLedger:
             everybody.bytes += growth
 
     def release(self, obj_id: ObjectId) -> Any:
-        """Note that an object is not held any more; returns who held it."""
+        """Remove the charge of an object; returns the user who held it."""
         everybody = self._all
         with self._lock:
             entry = self.entries.pop(obj_id, None)
             if entry is None:
                 return None
             own, memory = entry
-            freed = own.take(memory)
+            freed = own.subtract(memory)
             own.objects -= 1
             own.bytes -= freed
             everybody.objects -= 1
@@ -246,23 +246,23 @@ class QuotaLedger:
         return own.user
 
     def recharge(self, obj_id: ObjectId, memory: Mapping[int, int]) -> None:
-        """Note that the memory of an object is another now, which was not asked for before."""
+        """Update the memory of an object, without enforcing the quotas."""
         if obj_id in self.entries and self.entries[obj_id][1] != memory:
             self.charge(obj_id, self.release(obj_id), memory, checked=False)
 
     def exchange(self, obj_id: ObjectId, memory: Mapping[int, int], user: object = SAME) -> Callable[[], None]:
-        """Note that an object takes the place of one that is held.
+        """Charge an object that replaces another one.
 
         Args:
             obj_id: the id of both.
-            memory: where the values of the new one are, and how many bytes there.
-            user: the user who holds it from now on; by default the one who held the other.
+            memory: the memory of the new one, see `memory_of`.
+            user: the new holder; by default the holder of the replaced object.
 
         Returns:
-            A function that notes the earlier one again.
+            A function that restores the previous charge.
 
         Raises:
-            QuotaExceededError: that would be too much; nothing is noted.
+            QuotaExceededError: a quota would be exceeded; nothing changes.
         """
         with self._lock:
             before = self.entries[obj_id][1]
@@ -280,7 +280,7 @@ class QuotaLedger:
         return undo
 
     def is_over(self, obj_id: ObjectId) -> bool:
-        """Say whether the holder of an object has more than is allowed, or all have."""
+        """Return whether the holder of an object, or the node, exceeds its byte quota."""
         with self._lock:
             if obj_id not in self.entries:
                 return False

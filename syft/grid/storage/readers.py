@@ -1,7 +1,7 @@
-"""Files of an owner's data, read as tensors: name of the ending -> how it is read. None of them can run code.
+"""Readers of data files as tensors, by file extension. None of them runs code from a file.
 
-Whatever is wrong with a file is said in one line of our own: the texts of torch and numpy advise to switch off what
-keeps files from running code.
+Errors have texts of this library, because those of torch and numpy suggest disabling the protection against code in
+files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from syft.exceptions import QuotaExceededError
 from syft.grid.storage.csv_reader import read_csv
 from syft.grid.storage.file_errors import UnreadableFileError
 
-# What a file holds: tensors by name, "" where there is only one; and what can be said of it.
+# The contents of a file: tensors by name ("" for a single one), and a description.
 Contents = tuple[dict[str, torch.Tensor], str | None]
 _MAX_HEADER = 100 * 2**20
 
@@ -38,7 +38,7 @@ def _read_torch(path: Path) -> Contents:
     else:
         raise UnreadableFileError(f"it holds a {type(found).__name__}, not tensors")
     if not named or not all(isinstance(value, torch.Tensor) for value in named.values()):
-        raise UnreadableFileError("it holds other things than tensors")
+        raise UnreadableFileError("it holds values that are not tensors")
     return named, None
 
 
@@ -52,7 +52,7 @@ def _read_npy(path: Path) -> Contents:
     with path.open("rb") as file:
         found = np.load(file, allow_pickle=False)
         if not isinstance(found, np.ndarray):
-            raise UnreadableFileError("it holds several arrays: let its name end in .npz")
+            raise UnreadableFileError("it holds several arrays; rename it to .npz")
         return {"": _of_array(found)}, None
 
 
@@ -60,7 +60,7 @@ def _read_npz(path: Path) -> Contents:
     with path.open("rb") as file:
         archive = np.load(file, allow_pickle=False)
         if isinstance(archive, np.ndarray) or not archive.files:
-            raise UnreadableFileError("it holds no arrays by name")
+            raise UnreadableFileError("it holds no named arrays")
         return {name: _of_array(archive[name]) for name in archive.files}, None
 
 
@@ -94,7 +94,7 @@ def _read_safetensors(path: Path) -> Contents:
 def _safe_tensor(data: bytearray, row: dict[str, Any]) -> torch.Tensor:
     dtype, shape, (start, end) = _SAFE_DTYPES[row["dtype"]], tuple(map(int, row["shape"])), row["data_offsets"]
     if not 0 <= start <= end <= len(data) or end - start != dtype.itemsize * int(np.prod(shape, dtype=np.int64)):
-        raise UnreadableFileError("its parts do not fit together")
+        raise UnreadableFileError("its header does not match its data")
     if start == end:
         return torch.empty(shape, dtype=dtype)
     return torch.frombuffer(memoryview(data)[start:end], dtype=torch.uint8).clone().view(dtype).reshape(shape)
@@ -108,7 +108,7 @@ READERS: dict[str, Callable[[Path], Contents]] = {
     ".csv": read_csv,
     ".safetensors": _read_safetensors,
 }
-_TENSORS = "a tensor, or a dict, list or tuple of tensors, as torch.save writes them; no module: save its state_dict()"
+_TENSORS = "a tensor, or a dict, list or tuple of tensors, as torch.save writes them; save the state_dict() of a module"
 _MAY_HOLD = {
     ".pt": _TENSORS,
     ".pth": _TENSORS,
@@ -123,41 +123,41 @@ def read_file(path: Path, room: float = math.inf) -> Contents:
     """Read the tensors of a file.
 
     Args:
-        path: the file; its ending is one of READERS.
-        room: how many bytes there is room for; a file that needs more is not read.
+        path: the file; its extension is one of READERS.
+        room: the free bytes; a file that needs more is not read.
 
     Raises:
-        Unreadable: it does not hold what it may hold.
+        UnreadableFileError: its contents are not supported.
         QuotaExceededError: it is too large.
         OSError: it can't be opened.
     """
     kind = path.suffix.lower()
     check_room(path, room)
     try:
-        with warnings.catch_warnings(action="ignore"):  # what matters of them is said by who reads the numbers
+        with warnings.catch_warnings(action="ignore"):  # the readers report the relevant problems themselves
             return READERS[kind](path)
     except (UnreadableFileError, OSError):
         raise
-    except Exception:  # the libraries raise whatever comes to them, on files that nobody wrote for them
-        raise UnreadableFileError(f"it can't be read; a file {kind} holds {_MAY_HOLD[kind]}") from None
+    except Exception:  # on malformed files the libraries raise arbitrary errors
+        raise UnreadableFileError(f"it can't be read; a {kind} file must hold {_MAY_HOLD[kind]}") from None
 
 
 def check_room(path: Path, room: float) -> None:
-    """Refuse a file that needs more than so many bytes, without reading it.
+    """Refuse a file that needs more than `room` bytes, without reading it.
 
     Raises:
         QuotaExceededError: it is too large.
     """
-    size = _least_bytes(path)
+    size = _min_bytes(path)
     if size > room:
         raise QuotaExceededError(
-            f"it takes {_amount(size)}, and the node has room for {_amount(max(room, 0))}: give it more with "
-            "--max-bytes, or delete something"
+            f"it needs {_amount(size)} of memory, and {_amount(max(room, 0))} are free; raise --max-bytes or delete "
+            "objects"
         )
 
 
-def _least_bytes(path: Path) -> int:
-    """Return how many bytes the values of a file take at least; a text may take less than it is long."""
+def _min_bytes(path: Path) -> int:
+    """Return the minimum of the bytes that the values of a file take; 0 for text, which may shrink."""
     kind = path.suffix.lower()
     if kind == ".csv":
         return 0
@@ -168,7 +168,7 @@ def _least_bytes(path: Path) -> int:
 
 
 def _amount(size: float) -> str:
-    """Return a number of bytes as people write it.
+    """Format a number of bytes.
 
     Example:
         >>> _amount(5 * 2**30), _amount(1200)

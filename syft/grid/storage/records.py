@@ -1,7 +1,7 @@
-"""Small values that a node must not lose: records by area and key, and logs that can only grow.
+"""Durable records of a node by area and key, and append-only logs.
 
-Each entry of a log holds a hash of itself and of the entry before it, so a changed, missing or added entry shows.
-Whoever can write to the database can make a whole new chain; who wants to be sure notes `head` elsewhere.
+Each log entry contains a hash of itself and of its predecessor, so a changed, missing or added entry is detected.
+An attacker with write access to the database can replace the whole chain; to detect that, keep `head` elsewhere.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class LogEntry:
     """One entry of a log.
 
     Attributes:
-        number: its number, from 1 on.
-        at: when it was written, in seconds since 1970.
-        value: what was written.
+        number: its number, starting at 1.
+        at: the time it was written, in seconds since 1970.
+        value: its content.
         hash: the hash of all entries up to this one, in hex.
     """
 
@@ -40,10 +40,10 @@ class LogEntry:
 
 
 class RecordStore:
-    """Values of JSON by area and key, and logs by area. Every method is one durable transaction.
+    """JSON values by area and key, and logs by area. Every method is one durable transaction.
 
     Args:
-        transaction: gives a connection for a block that happens at once or not at all.
+        transaction: returns a context manager that yields the connection of an atomic transaction.
     """
 
     def __init__(self, transaction: Callable[[], AbstractContextManager[sa.Connection]]) -> None:
@@ -51,7 +51,7 @@ class RecordStore:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[Bundle]:
-        """Read and write several things at once or not at all, while nobody else does; on disk at the end."""
+        """Read and write several values in one exclusive, durable transaction."""
         with self._transaction() as connection:
             yield Bundle(connection)
 
@@ -73,7 +73,7 @@ class RecordStore:
             _write(connection, area, key, value)
 
     def add(self, area: str, key: str, value: object) -> bool:
-        """Set the value of a key that has none; returns False, and changes nothing, if it has one."""
+        """Set the value of a new key; returns False and changes nothing if the key exists."""
         with self._transaction() as connection:
             if _read(connection, area, key) is not None:
                 return False
@@ -81,13 +81,13 @@ class RecordStore:
             return True
 
     def update(self, area: str, key: str, change: Callable[[Any], Any]) -> Any:
-        """Replace a value by what `change` makes of it, while nobody else writes; returns the new one.
+        """Replace a value by the result of `change`, exclusively; returns the new value.
 
         Args:
             area: the area.
             key: the key.
-            change: called with the value, or None if there is none; returns the new one, or None to delete it. If it
-                raises, nothing changes.
+            change: called with the value, or None if there is none; returns the new value, or None to delete it. If
+                it raises, nothing changes.
         """
         with self._transaction() as connection:
             value = change(_read(connection, area, key))
@@ -95,7 +95,7 @@ class RecordStore:
             return value
 
     def delete(self, area: str, key: str) -> bool:
-        """Delete a key; returns whether it was there."""
+        """Delete a key; returns whether it existed."""
         with self._transaction() as connection:
             if _read(connection, area, key) is None:
                 return False
@@ -110,7 +110,7 @@ class RecordStore:
             return _append(connection, area, value)
 
     def head(self, area: str) -> tuple[int, str]:
-        """Return the number and the hash of the last entry: a note of it, kept elsewhere, vouches for all before."""
+        """Return the number and the hash of the last entry. A copy kept elsewhere authenticates all entries so far."""
         with self._transaction() as connection:
             return _head(connection, area)
 
@@ -119,17 +119,17 @@ class RecordStore:
 
         Args:
             area: the area.
-            after: leave out the entries up to this number.
-            limit: at most so many.
+            after: skip the entries up to this number.
+            limit: the maximum number of entries.
         """
         with self._transaction() as connection:
             return _entries(connection, area, after, limit)
 
     def verify(self, area: str) -> int:
-        """Check a log from its beginning; returns how many entries it has.
+        """Verify the hash chain of a log; returns the number of its entries.
 
         Raises:
-            StorageError: an entry was changed, removed or added by somebody else; it says which.
+            StorageError: an entry was changed, removed or added; the message names it.
         """
         rows = tables.log
         expected, before = 0, _FIRST
@@ -137,7 +137,7 @@ class RecordStore:
             for row in connection.execute(sa.select(rows).where(rows.c.area == area).order_by(rows.c.number)):
                 expected += 1
                 if row.number != expected or row.hash != _hash(before, area, row.number, row.at, row.value):
-                    raise StorageError(f"The log {area!r} was tampered with at its entry {expected}.")
+                    raise StorageError(f"The log {area!r} was tampered with at entry {expected}.")
                 before = row.hash
             if _head(connection, area) != (expected, before):
                 raise StorageError(f"The log {area!r} was tampered with: its end, after entry {expected}, is missing.")
@@ -145,7 +145,7 @@ class RecordStore:
 
 
 class Bundle:
-    """What is read and written in one transaction (see `Records.together`).
+    """Reads and writes of one transaction (see `RecordStore.together`).
 
     Args:
         connection: the connection of the transaction.
@@ -171,7 +171,7 @@ class Bundle:
         return _append(self._connection, area, value)
 
     def entries(self, area: str, after: int = 0, limit: int | None = None) -> tuple[LogEntry, ...]:
-        """Return the entries of a log in order, after a number, at most so many."""
+        """Return the entries of a log after a number, in order, at most `limit` of them."""
         return _entries(self._connection, area, after, limit)
 
 

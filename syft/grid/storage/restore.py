@@ -1,4 +1,4 @@
-"""Stored descriptions and bytes as objects of a worker."""
+"""Restore the objects of a worker from stored descriptions and bytes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
     from syft.workers.execution.session import Session
 
-_NOBODY = ("a client without a name",)
-_NO_LIMIT = 1 << 62  # what is on our own disk, with the right checksum, was let in before
+_ANONYMOUS = ("a client without a name",)
+_NO_LIMIT = 1 << 62  # a stored value with the right checksum was accepted before
 
 
 def revive(worker: BaseWorker, item: Item, value: memoryview) -> Any:
-    """Return the object of a description and of bytes that nobody else uses."""
+    """Return the object of a description and its bytes; the object takes ownership of the buffer."""
     obj = deserialize(value, worker, max_message_bytes=_NO_LIMIT, owns_buffer=True)
     set_id(obj, item.id)
     if not isinstance(obj, torch.Tensor):
@@ -34,12 +34,12 @@ def revive(worker: BaseWorker, item: Item, value: memoryview) -> Any:
 
 
 def payer_of(session: Session) -> object:
-    """Return whose an object of a session counts as: the owner of the node has no bounds but the node's."""
+    """Return the user whose quota a session's objects count against; None for the owner of the node."""
     if getattr(session, "role", None) == "owner":
         return None
-    return _NOBODY if session.client_id is None else session.client_id
+    return _ANONYMOUS if session.client_id is None else session.client_id
 
 
 def outline_of(item: Item) -> ObjectOutline:
-    """Return what stands for a stored object until somebody asks for it."""
+    """Return the placeholder of a stored object until it is read."""
     return ObjectOutline(item.id, item.meta, set(item.tags), item.description)

@@ -1,4 +1,4 @@
-"""The store over a database: one code path, for SQLite with files and for PostgreSQL."""
+"""The store in an SQL database, for SQLite with files and for PostgreSQL."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ logger = logging.getLogger("syft.grid")
 class SqlStorage(Storage):
     """Objects and records in the tables of one database.
 
-    One connection serves all threads in turn: a store has one writer anyway, and whoever holds the connection holds the
-    lock on the store.
+    All threads share one connection, one at a time: a store has a single writer, and the lock on the store belongs to
+    the connection.
 
     Args:
         engine: the database.
-        blobs: where large values are.
+        blobs: the store of large values.
     """
 
     def __init__(self, engine: sa.Engine, blobs: Blobs) -> None:
         self._engine = engine
         self._blobs = blobs
-        self._turn = threading.RLock()
+        self._exclusive = threading.RLock()
         self._closed = False
-        # The stamps of values in files whose checksums were compared.
+        # The stamps of values in files whose checksums were verified.
         self._checked: set[str] = set()
         self.records = RecordStore(self.transaction)
         with self.transaction() as connection:
@@ -53,8 +53,8 @@ class SqlStorage(Storage):
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
-        """Do several things at once or not at all, alone; they are on disk at the end of the block."""
-        with self._turn, translated():
+        """Run a block in an exclusive transaction, which is on disk at the end of the block."""
+        with self._exclusive, translated():
             if self._closed:
                 raise StorageError("The store of this node is closed.")
             with self._engine.begin() as connection:
@@ -66,12 +66,14 @@ class SqlStorage(Storage):
         if found is None:
             connection.execute(about.insert(), {"name": "layout", "value": str(tables.LAYOUT)})
         elif found != str(tables.LAYOUT):
-            raise StorageError(f"This store has layout {found}, and {tables.LAYOUT} is known here: use a newer resyft.")
+            raise StorageError(
+                f"This store has layout {found}, this version reads layout {tables.LAYOUT}. Upgrade resyft."
+            )
 
-    # --- starting -------------------------------------------------------------------------------------------
+    # --- startup --------------------------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        """Set aside what is not whole, and remove what was being written when the node ended."""
+        """Quarantine incomplete objects and remove files of unfinished writes."""
         whole: set[str] = set()
         with self.transaction() as connection:
             rows = connection.execute(sa.select(*tables.DESCRIPTION)).all()
@@ -83,10 +85,10 @@ class SqlStorage(Storage):
                     whole.add(row.blob)
         removed = self._blobs.sweep(whole)
         if removed:
-            logger.info("The store had %d unfinished files; they were removed.", removed)
+            logger.info("Removed %d unfinished files from the store.", removed)
 
     def _problem(self, connection: sa.Connection, row: Any) -> str | None:
-        """Say what is wrong with a row, as far as shows without reading its value."""
+        """Return the fault of a row that is visible without reading its value; None if there is none."""
         try:
             item = tables.item_of(row._mapping)
         except (ValueError, TypeError, KeyError) as error:
@@ -107,14 +109,14 @@ class SqlStorage(Storage):
         )
         connection.execute(objects.delete().where(objects.c.key == row.key))
         if row.blob is not None:
-            with contextlib.suppress(ValueError):  # a name that is not one of ours names no file
+            with contextlib.suppress(ValueError):  # an invalid name names no file
                 self._blobs.set_aside(row.blob)
-        logger.error("The stored object %s was set aside: %s.", row.id[:80], reason)
+        logger.error("The stored object %s was quarantined: %s.", row.id[:80], reason)
 
     # --- objects --------------------------------------------------------------------------------------------
 
     def put(self, item: Item, value: Bytes, checksum: str | None = None) -> Item:
-        """Write an object, in place of one with the same id."""
+        """Write an object, replacing one with the same id."""
         stamp = secrets.token_hex(16)
         item = dataclasses.replace(
             item,
@@ -143,7 +145,7 @@ class SqlStorage(Storage):
         return item
 
     def _drop_row(self, connection: sa.Connection, which: Any) -> list[str]:
-        """Delete rows, and return the names of the files that nothing names any more."""
+        """Delete rows; returns the names of the values that are no longer referenced."""
         objects = tables.objects
         blobs = connection.execute(sa.select(objects.c.blob).where(which)).scalars().all()
         connection.execute(objects.delete().where(which))
@@ -159,24 +161,24 @@ class SqlStorage(Storage):
             logger.warning("An old file of the store could not be removed: %s.", type(error).__name__)
 
     def amend(self, item: Item) -> Item:
-        """Write the description of a stored object anew."""
+        """Write the description of a stored object again."""
         objects = tables.objects
         which = (objects.c.key == tables.key_of(item.id)) & (objects.c.stamp == item.stamp)
         with self.transaction() as connection:
             found = connection.execute(sa.select(objects.c.blob).where(which)).all()
             if not found:
-                raise StorageError(f"The store holds no object with id {item.id!r}, or another one by now.")
+                raise StorageError(f"The store holds no object with id {item.id!r}, or the object has changed.")
             connection.execute(objects.update().where(which), tables.row_of(item, found[0].blob))
         return item
 
     def read(self, item: Item) -> memoryview:
-        """Return the value of an object, after comparing its checksum."""
+        """Return the value of an object, after verifying its checksum."""
         objects = tables.objects
         which = (objects.c.key == tables.key_of(item.id)) & (objects.c.stamp == item.stamp)
         with self.transaction() as connection:
             row = connection.execute(sa.select(objects).where(which)).first()
             if row is None:
-                raise StorageError(f"The store holds no object with id {item.id!r}, or another one by now.")
+                raise StorageError(f"The store holds no object with id {item.id!r}, or the object has changed.")
             if row.blob is None:
                 value: memoryview | None = memoryview(bytearray(row.value or b""))
             else:
@@ -185,12 +187,12 @@ class SqlStorage(Storage):
                 return value
             self._set_aside(connection, row, "its value is missing" if value is None else "its checksum is wrong")
         raise StorageError(
-            f"The object {item.id!r} is damaged in the store of this node. It was set aside and is not served; "
-            "its owner can bring it back from a backup."
+            f"The object {item.id!r} is damaged in the store of this node. It was quarantined and is not served. "
+            "Its owner can restore it from a backup."
         )
 
     def open_value(self, item: Item) -> int | None:
-        """Return a descriptor of the file that holds the value of an object; its checksum is compared once."""
+        """Return a file descriptor of the value of an object; its checksum is verified once."""
         objects = tables.objects
         which = (objects.c.key == tables.key_of(item.id)) & (objects.c.stamp == item.stamp)
         with self.transaction() as connection:
@@ -204,7 +206,7 @@ class SqlStorage(Storage):
         return os.open(file, os.O_RDONLY | os.O_CLOEXEC)
 
     def remove(self, obj_id: ObjectId, stamp: str | None = None) -> bool:
-        """Remove an object, or only the one with a stamp."""
+        """Remove an object, if a stamp is given only that version."""
         objects = tables.objects
         which = objects.c.key == tables.key_of(obj_id)
         if stamp is not None:
@@ -223,14 +225,14 @@ class SqlStorage(Storage):
         return sorted(map(tables.item_of, rows), key=lambda item: item.created)
 
     def damaged(self) -> list[Damaged]:
-        """Return what was set aside."""
+        """Return the quarantined objects."""
         with self.transaction() as connection:
             rows = connection.execute(sa.select(tables.damaged.c.id, tables.damaged.c.reason, tables.damaged.c.stamp))
             return [Damaged(_id_in(row.id), row.reason, row.stamp) for row in rows]
 
     def close(self) -> None:
-        """Let go of the database."""
-        with self._turn:
+        """Close the connection to the database."""
+        with self._exclusive:
             if not self._closed:
                 self._closed = True
                 self._engine.dispose()

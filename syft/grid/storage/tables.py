@@ -1,7 +1,7 @@
 """The tables of a store, and objects as their rows.
 
-Texts that come from outside are kept as JSON in ASCII, so that every database takes them as they are. A row ends
-with a seal, a hash of all its other columns, so that a changed owner is noticed as a changed value is.
+Texts from users are stored as ASCII JSON, which every database accepts unchanged. A row ends with a seal, a hash of all
+its other columns, so that a changed owner is detected as reliably as a changed value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from syft.exceptions import SyftError
 from syft.grid.storage.interface import DERIVED, Facts, Item
 from syft.serde import deserialize, serialize
 
-# The version of this layout; a store with another one is not opened.
+# The version of this layout; stores with other versions are not opened.
 LAYOUT = 1
 
 metadata = sa.MetaData()
@@ -32,7 +32,7 @@ about = sa.Table(
 objects = sa.Table(
     "objects",
     metadata,
-    sa.Column("key", sa.String(64), primary_key=True),  # of the id, which may be longer than an index takes
+    sa.Column("key", sa.String(64), primary_key=True),  # a hash of the id, which may be too long for an index
     sa.Column("id", sa.Text, nullable=False),
     sa.Column("owner", sa.Text, nullable=False),
     sa.Column("kind", sa.Text, nullable=False),
@@ -48,8 +48,8 @@ objects = sa.Table(
     sa.Column("created", sa.Text, nullable=False),
     sa.Column("stamp", sa.String(32), nullable=False),
     sa.Column("origin", sa.Text, nullable=False),
-    sa.Column("blob", sa.String(32), nullable=True),  # where a large value is
-    sa.Column("value", sa.LargeBinary, nullable=True),  # a small value itself
+    sa.Column("blob", sa.String(32), nullable=True),  # the name of a large value
+    sa.Column("value", sa.LargeBinary, nullable=True),  # a small value
     sa.Column("seal", sa.String(64), nullable=False),
 )
 damaged = sa.Table(
@@ -92,7 +92,7 @@ heads = sa.Table(
     sa.Column("hash", sa.String(64), nullable=False),
 )
 
-# All that is read when a node starts: everything but the values.
+# The columns read at startup: all but the values.
 DESCRIPTION = [column for column in objects.columns if column.name != "value"]
 _SEALED = [column.name for column in DESCRIPTION if column.name != "seal"]
 
@@ -139,17 +139,17 @@ def _seal(row: dict[str, Any]) -> str:
 
 
 def item_of(row: Any) -> Item:
-    """Read the row of an object, a mapping.
+    """Return the description in a row, a mapping.
 
     Raises:
-        ValueError: it is not as it was written.
+        ValueError: the row was changed.
     """
     fields: dict[str, Any] = dict(row)
     if _seal(fields) != fields["seal"]:
-        raise ValueError("its description was changed by somebody else")
+        raise ValueError("its description was changed by another program")
     obj_id = json.loads(fields["id"])
     if not is_id(obj_id):
-        raise ValueError("its id is not one")
+        raise ValueError("its id is invalid")
     return Item(
         obj_id,
         _meta_of(fields["meta"]),
@@ -166,10 +166,10 @@ def item_of(row: Any) -> Item:
 
 
 def _facts_of(obj_id: ObjectId, fields: dict[str, Any]) -> Facts:
-    """Read who owns an object and who may read it.
+    """Return the owner and the readers of an object.
 
     Earlier versions wrote a note "rights" with the data sets that an object was computed from, each with its readers.
-    Only the row of the object itself says who may read it; an object that was computed from data of others is closed.
+    Only the row of the object itself names its readers; an object computed from data of others has none.
     """
     owner, allowed, notes = (json.loads(fields[name]) for name in ("owner", "allowed_users", "notes"))
     facts = Facts(owner, None if allowed is None else tuple(allowed), notes)
@@ -188,7 +188,7 @@ def _meta_of(text: str) -> TensorMeta | ObjectMeta:
     try:
         meta = deserialize(bytes.fromhex(text))
     except SyftError as error:
-        raise ValueError("its form can't be read") from error
+        raise ValueError("its metadata can't be read") from error
     if not isinstance(meta, TensorMeta | ObjectMeta):
-        raise ValueError("its form is not one")
+        raise ValueError("its metadata is invalid")
     return meta

@@ -88,8 +88,8 @@ def execute(worker: BaseWorker, session: Session, operation: Operation) -> Any:
     bound_size_tensors(operation.cmd_name, args, kwargs)
     if operation.cmd_name in GUARDS:
         guard_call(operation.cmd_name, args, kwargs)
-    if worker.object_store.keeper is not None:
-        worker.object_store.keeper.expect(session, operation, args, kwargs)
+    if worker.object_store.object_manager is not None:
+        worker.object_store.object_manager.check_result_size(session, operation, args, kwargs)
     try:
         result = _run(function, args, kwargs, operation.grad_enabled)
     except Exception as error:
@@ -98,8 +98,8 @@ def execute(worker: BaseWorker, session: Session, operation: Operation) -> Any:
         if reported is error:
             raise
         raise reported from None
-    if worker.object_store.keeper is not None:
-        worker.object_store.keeper.note(session, operation)
+    if worker.object_store.object_manager is not None:
+        worker.object_store.object_manager.record_changes(session, operation)
     if is_command and hasattr(result, "in_vault"):
         return result.in_vault(worker, session, operation)
     return ResultStore(worker, session, operation, args, kwargs).register(result)
@@ -165,8 +165,8 @@ def _unfolded(value: Any) -> int:
 
 
 def _note_failure(worker: BaseWorker, session: Session, operation: Operation) -> None:
-    if worker.object_store.keeper is not None:
-        worker.object_store.keeper.note(session, operation, failed=True)
+    if worker.object_store.object_manager is not None:
+        worker.object_store.object_manager.record_changes(session, operation, failed=True)
     for obj_id in operation.return_ids:
         cause = f"the call that should have made it ({operation.cmd_name}) failed"
         worker.object_store.note_departure(obj_id, cause)

@@ -126,22 +126,22 @@ class OutgoingObject:
         """Record its owner; it stays on disk until it has arrived."""
         store = self.session.worker.object_store
         self.publisher = store.claims.publisher_of(self.obj_id)
-        if store.keeper is not None:
-            self.item = store.keeper.depart(self.obj_id)
+        if store.object_manager is not None:
+            self.item = store.object_manager.begin_fetch(self.obj_id)
 
     def stay(self) -> None:
         """Put the object back: it could not leave."""
         store = self.session.worker.object_store
-        if self.item is not None and store.keeper is not None:
-            store.keeper.come_back(self.item)
+        if self.item is not None and store.object_manager is not None:
+            store.object_manager.cancel_fetch(self.item)
         self.session.keep(self.obj_id, self.obj, published=self.published, is_own_id=False)
         if self.published:
             store.claims.publish(self.obj_id, self.publisher)
 
     def gone(self) -> None:
         """Record that the object has arrived."""
-        if self.item is not None and self.session.worker.object_store.keeper is not None:
-            self.session.worker.object_store.keeper.gone(self.item)
+        if self.item is not None and self.session.worker.object_store.object_manager is not None:
+            self.session.worker.object_store.object_manager.finish_fetch(self.item)
 
     def hand_out(self, client: BaseWorker) -> Any:
         """Copy the object for an in-process client, which takes over its claims."""
@@ -203,8 +203,8 @@ def claim_object(worker: BaseWorker, session: Session, message: m.ClaimMessage) 
 def publish_object(worker: BaseWorker, session: Session, message: m.PublishMessage) -> None:
     """Keep an object beyond the session that sent it."""
     worker.object_store.get(message.contents)
-    if worker.object_store.keeper is not None:
-        worker.object_store.keeper.make_durable(session, message.contents)
+    if worker.object_store.object_manager is not None:
+        worker.object_store.object_manager.make_durable(session, message.contents)
     worker.object_store.claims.publish(message.contents, session.client_id)
 
 

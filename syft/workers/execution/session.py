@@ -86,8 +86,8 @@ class Session:
         if is_own_id and not self.worker.takes_any_id:
             check_user_id(obj_id)
         store = self.worker.object_store
-        if store.keeper is not None:
-            store.keeper.admit(self, obj_id, obj, published)
+        if store.object_manager is not None:
+            store.object_manager.admit(self, obj_id, obj, published)
         store.objects[obj_id] = obj
         if published:
             store.claims.publish(obj_id, self.client_id)

@@ -126,8 +126,8 @@ def _respond(worker: BaseWorker, session: Session, request: bytes | bytearray) -
             _hops.reset(passed_on)
         if waits is False:
             return b"", None
-        if worker.object_store.keeper is not None:
-            worker.object_store.keeper.flush(session)
+        if worker.object_store.object_manager is not None:
+            worker.object_store.object_manager.flush(session)
         written = serialize(wire_form(response), worker)
         if not _leaves(response):
             return written, None

@@ -200,9 +200,9 @@ def held(node):
     """A published plan and a data set."""
     from syft.grid.storage.admin import ObjectAdmin
 
-    shelf = ObjectAdmin(node.keeper)
-    data = shelf.publish(torch.ones(3, 2), {"#patients"}, "rows")
-    plan = shelf.publish(_plan(), {"#means"}, "means of columns")
+    admin = ObjectAdmin(node.object_manager)
+    data = admin.publish(torch.ones(3, 2), {"#patients"}, "rows")
+    plan = admin.publish(_plan(), {"#means"}, "means of columns")
     return str(plan), str(data)
 
 
@@ -282,7 +282,7 @@ def test_programs_on_the_command_line(tmp_path):
     from syft.cli.node_record import NodeRecord
     from syft.grid.storage.admin import ObjectAdmin
 
-    data = str(ObjectAdmin(with_node.keeper).publish(torch.ones(3, 2), {"#patients"}, "rows"))
+    data = str(ObjectAdmin(with_node.object_manager).publish(torch.ones(3, 2), {"#patients"}, "rows"))
     with_node.close()
     folder = Settings(store=tmp_path / "store").identity_folder
     NodeRecord(id="hospital-b", owner="olga").write(folder)
@@ -320,7 +320,7 @@ def test_programs_on_the_command_line(tmp_path):
     assert "mean" in before.out and f"hash {plan_hash(_plan())}" in before.out
     again = ("node", "programs", "allow", file, "--data", data, "--max-outputs", 2, "--user", "alice", *store, "--hash")
     refused = run(*again, HASH)
-    assert refused.code == 1 and "it is not the plan whose code was read" in refused.err
+    assert refused.code == 1 and "it changed after its code was read" in refused.err
     assert run(*again, "abc").code == 2
     done = run(*again, plan_hash(_plan()))
     assert done.code == 0 and "mean" in done.out, done.err

@@ -106,8 +106,8 @@ def test_a_session_does_not_resume_with_another_role():
 def test_grants_survive_a_restart(hook, tmp_path):
     prepare = """
 from syft.grid.storage import ObjectAdmin
-if not node.keeper.objects:
-    ObjectAdmin(node.keeper).publish(torch.tensor([37.0, 91.0]), tags=("#patients",))
+if not node.object_manager.objects:
+    ObjectAdmin(node.object_manager).publish(torch.tensor([37.0, 91.0]), tags=("#patients",))
 """
     with node_process("granting", prepare=prepare, store=str(tmp_path)) as process:
         alice, owner = process.connect(hook, "alice"), process.connect(hook, "owner")
@@ -137,7 +137,7 @@ def test_hosting_again_under_a_name_is_within_the_quota(hook):
         alice = process.connect(hook, "alice")
         stream = hook.local_worker.stream_to(alice)
         stream.ask(hosting.HostModelMessage(plan(10), "mine", False, True, ()))
-        with pytest.raises(QuotaExceededError, match="You may hold 200000 bytes"):
+        with pytest.raises(QuotaExceededError, match="You may hold at most 200000 bytes"):
             stream.ask(hosting.HostModelMessage(plan(100_000), "mine", False, True, ()))
         stream.ask(hosting.HostModelMessage(plan(20), "mine", False, True, ()))  # the first one is still counted right
         bob = process.connect(hook, "bob")

@@ -185,7 +185,7 @@ def test_requests_are_bounded(data, connect, alice, owner):
 
 def test_requests_need_a_node_with_an_owner(bob):
     pointer = torch.ones(2).send(bob)
-    with pytest.raises(SyftError, match="no owner to ask"):
+    with pytest.raises(SyftError, match="has no owner"):
         pointer.request(reason="x")
     with pytest.raises(SyftError, match="on a pointer"):
         torch.ones(2).request(reason="x")
@@ -220,11 +220,11 @@ def test_the_error_gives_the_status_of_the_request(data, client, owner):
         return request
 
     total.request(reason="why")
-    assert "waits for its owner" in refused()
+    assert "is pending" in refused()
     decide(False, answer="too few")
     assert "was denied: too few." in refused()
     decide(True, expires=0.05)
     time.sleep(0.05)
-    assert "has expired: ask again" in refused()
+    assert "has expired. Request it again" in refused()
     owner.ask(m.RevokeGrantMessage(decide(True).id))
     assert "was revoked." in refused()

@@ -222,8 +222,8 @@ class VaultCalls:
         self._moved.append((entry.obj_id, reason))
         proxy.tags, proxy.description = set(tags_of(obj)), description_of(obj)
         dict.__setitem__(store.objects, entry.obj_id, proxy)
-        if entry.obj_id in store.keeper.ledger.entries:
-            store.keeper.ledger.recharge(entry.obj_id, {})
+        if entry.obj_id in store.object_manager.ledger.entries:
+            store.object_manager.ledger.recharge(entry.obj_id, {})
 
     def pop_moved(self) -> tuple[tuple[ObjectId, str], ...]:
         """Return the objects that moved since the last call, with the reason for each."""

@@ -67,5 +67,5 @@ def _is_withheld(item: Item) -> bool:
 
 def _published(node: Node, obj_id: ObjectId) -> Item | None:
     """Return a stored object, unless it is a sealed copy: users can't name those."""
-    item = node.keeper.item(obj_id)
+    item = node.object_manager.item(obj_id)
     return None if item is None or item.kind == HIDDEN_KIND else item

@@ -36,7 +36,7 @@ def _names(supervisor: Supervisor) -> list[str]:
 
 
 def _item(supervisor: Supervisor, name: str) -> Item | None:
-    return supervisor.node.keeper.item(id_of_model(name))
+    return supervisor.node.object_manager.item(id_of_model(name))
 
 
 def _facts(supervisor: Supervisor, name: str) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def host_model(
         raise ModelError(
             f"The name {name!r} is used by another user at {supervisor.node.worker.id!r}. Choose another name."
         )
-    stored = supervisor.node.keeper.adopt(item, frame.body, principal.user, payer_of(principal))
+    stored = supervisor.node.object_manager.adopt(item, frame.body, principal.user, payer_of(principal))
     for process in supervisor.processes:
         if process.purpose == item.id:
             _send_model(supervisor, process, stored)

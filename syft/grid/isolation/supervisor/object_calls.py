@@ -41,8 +41,8 @@ _MAX_NOTED = 100_000
 @serves("items")
 def own_items(supervisor: Supervisor, principal: CallingUser, frame: Frame) -> list[tuple[Any, ...]]:
     """Return the descriptions of the user's own stored objects."""
-    keeper = supervisor.node.keeper
-    return [write_item(item) for item in keeper.items() if may_change(supervisor.node, principal, item.id)]
+    object_manager = supervisor.node.object_manager
+    return [write_item(item) for item in object_manager.items() if may_change(supervisor.node, principal, item.id)]
 
 
 @serves("open", object_id, optional(text))
@@ -98,10 +98,10 @@ def put_object(
     else:
         check_user_id(item.id)
     # A replaced object keeps its owner and readers, so a user must not replace the object of another user.
-    before = node.keeper.item(item.id)
+    before = node.object_manager.item(item.id)
     if before is not None and (before.facts.owner != owner or before.kind == HIDDEN_KIND):
         raise IdNotUniqueError(f"Worker {node.worker.id!r} already holds an object with id {item.id!r}.")
-    return write_item(node.keeper.adopt(item, frame.body, owner, payer_of(principal)))
+    return write_item(node.object_manager.adopt(item, frame.body, owner, payer_of(principal)))
 
 
 @serves("amend", row)
@@ -112,7 +112,7 @@ def amend_object(
     item, node = read_item(row), supervisor.node
     if not may_change(node, principal, item.id):
         raise ObjectNotFoundError(item.id, node.worker.id, "")
-    return write_item(node.keeper.relabel(item))
+    return write_item(node.object_manager.relabel(item))
 
 
 @serves("remove", object_id, optional(text))
@@ -121,7 +121,7 @@ def remove_object(
 ) -> bool:
     """Remove a stored object of the user, or only the version with a stamp."""
     node = supervisor.node
-    item = node.keeper.item(obj_id)
+    item = node.object_manager.item(obj_id)
     if item is None or not may_change(node, principal, obj_id) or (stamp is not None and stamp != item.stamp):
         return False
     node.worker.object_store.remove(obj_id)
@@ -154,7 +154,7 @@ def payer_of(principal: CallingUser) -> object:
 
 
 def _stored(supervisor: Supervisor, obj_id: ObjectId) -> Item:
-    item = supervisor.node.keeper.item(obj_id)
+    item = supervisor.node.object_manager.item(obj_id)
     if item is None:
         raise ObjectNotFoundError(obj_id, supervisor.node.worker.id, "")
     return item
@@ -162,7 +162,7 @@ def _stored(supervisor: Supervisor, obj_id: ObjectId) -> Item:
 
 def accessible(supervisor: Supervisor, principal: CallingUser, obj_id: ObjectId) -> Item:
     """Return a published object that a user may at least compute with."""
-    item = supervisor.node.keeper.item(obj_id)
+    item = supervisor.node.object_manager.item(obj_id)
     if item is None or right_of(supervisor.node, principal, obj_id) is None:
         raise ObjectNotFoundError(obj_id, supervisor.node.worker.id, "")
     return item
@@ -173,7 +173,7 @@ def value_fd(supervisor: Supervisor, item: Item) -> int:
     fd = supervisor.node.storage.open_value(item)
     if fd is not None:
         return int(fd)
-    value = supervisor.node.keeper.value(item)
+    value = supervisor.node.object_manager.value(item)
     fd = os.memfd_create("syft-value", os.MFD_CLOEXEC)
     try:
         view = memoryview(value).cast("B") if len(value) else memoryview(b"")
@@ -195,7 +195,7 @@ def run_in_vault(supervisor: Supervisor, principal: CallingUser, frame: Frame) -
     if isinstance(record, LoadRecord):
         raise SerdeError("Only the supervisor loads data sets.")
     for obj_id in made_by(record):
-        if supervisor.node.keeper.item(obj_id) is not None:
+        if supervisor.node.object_manager.item(obj_id) is not None:
             raise IdNotUniqueError(f"An object with id {obj_id!r} is published at this node. Choose another id.")
     vault = vault_of(supervisor, principal)
     if isinstance(record, CallRecord):
@@ -217,7 +217,7 @@ def vault_of(supervisor: Supervisor, principal: CallingUser) -> VaultHandle:
 
 def load_data(supervisor: Supervisor, principal: CallingUser, vault: VaultHandle, obj_id: ObjectId) -> None:
     """Load a published object into a vault, unless it is loaded or the user has no right to it."""
-    item = supervisor.node.keeper.item(obj_id)
+    item = supervisor.node.object_manager.item(obj_id)
     if item is None or vault.has_loaded(obj_id, item.stamp) or right_of(supervisor.node, principal, obj_id) is None:
         return
     vault.load(load_record(item), item.stamp, functools.partial(value_fd, supervisor, item))

@@ -122,7 +122,7 @@ def keep_slice(
     """Store the records of a request, for `verify`."""
     value = write_slice(records)
     item = Item(f"{SLICE}{request_id}", ObjectMeta("sealed"), memory=len(value))
-    supervisor.node.keeper.adopt(item, value, user, payer, hidden=True)
+    supervisor.node.object_manager.adopt(item, value, user, payer, hidden=True)
 
 
 def verify(supervisor: Supervisor, request_id: str, sealed: str) -> dict[str, Any]:
@@ -138,12 +138,12 @@ def verify(supervisor: Supervisor, request_id: str, sealed: str) -> dict[str, An
     """
     node = supervisor.node
     row = node.policy.requests.find(request_id)
-    kept, copy = node.keeper.item(f"{SLICE}{request_id}"), node.keeper.item(sealed)
+    kept, copy = node.object_manager.item(f"{SLICE}{request_id}"), node.object_manager.item(sealed)
     if row["problem"] or kept is None or copy is None:
         raise SyftError(f"Request {request_id} can't be verified: {row['problem'] or 'its sealed copy is gone'}.")
     items = []
     for used, stamp in row["stamps"]:
-        item = node.keeper.item(used)
+        item = node.object_manager.item(used)
         if item is None or item.stamp != stamp:
             raise SyftError(f"Request {request_id} can't be verified: the data set {used!r} was changed or deleted.")
         items.append(item)
@@ -152,8 +152,8 @@ def verify(supervisor: Supervisor, request_id: str, sealed: str) -> dict[str, An
     why = ""
     try:
         with fresh_program(supervisor, None, data) as program:
-            found = program.run("replay", tuple(row["ids"]), bytes(node.keeper.value(kept)))
-        same = bytes(found) == bytes(node.keeper.value(copy))
+            found = program.run("replay", tuple(row["ids"]), bytes(node.object_manager.value(kept)))
+        same = bytes(found) == bytes(node.object_manager.value(copy))
     except SyftError as error:
         same, why = False, str(error)[:500]
     node.audit.write("owner", "verify", row["object"], "replay", same, why, request_id)

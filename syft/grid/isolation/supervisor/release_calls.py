@@ -85,7 +85,7 @@ def request(
     if (known := requests.pending(principal.user, asked)) is not None:
         return known
     limit = _copy_limit(subject, size)
-    room = supervisor.node.keeper.ledger.room(payer_of(principal))
+    room = supervisor.node.object_manager.ledger.room(payer_of(principal))
     if limit > room:
         raise QuotaExceededError(
             f"The sealed copy of this result takes up to {limit} bytes, and {room:.0f} are left of your quota. Delete "
@@ -99,7 +99,7 @@ def request(
         item = Item(f"{SEALED}{row['id']}", ObjectMeta("sealed"), memory=limit)
         value = b"" if copy.value is None else copy.value
         try:
-            supervisor.node.keeper.adopt(item, value, principal.user, payer_of(principal), hidden=True)
+            supervisor.node.object_manager.adopt(item, value, principal.user, payer_of(principal), hidden=True)
         except Exception:
             requests.deny(row["id"], "its sealed copy could not be stored", by="the node")
             raise
@@ -181,7 +181,7 @@ def fetch(
     found = _requests(supervisor).released(principal.user, obj_id, request_id)
     if isinstance(found, str):
         return found
-    item = supervisor.node.keeper.item(f"{SEALED}{found['id']}")
+    item = supervisor.node.object_manager.item(f"{SEALED}{found['id']}")
     if item is None:
         return "It was approved, but its sealed copy was deleted."
     supervisor.node.audit.write(principal.user, "release", found["object"], "get", True, "", found["id"])
@@ -253,4 +253,4 @@ def budget(supervisor: Supervisor, principal: CallingUser, frame: Frame, action:
     """Answer a call about privacy budgets."""
     session = Session(supervisor.node.worker, principal.user)
     session.role = principal.role
-    return budget_calls.answer(supervisor.node.worker, session, action, **settings)
+    return budget_calls.handle_budget_call(supervisor.node.worker, session, action, **settings)

@@ -99,11 +99,11 @@ class Supervisor:
 
     def budget_of(self, user: str | None) -> ByteBudget:
         """Return the byte budget of the frames that the supervisor holds on behalf of a user."""
-        return self.node.desk.budgets.of(user)
+        return self.node.context.budgets.of(user)
 
     def vault_limits(self) -> Limits:
         """Return the limits of a vault, with address space for mapped data sets."""
-        mapped = sum(item.size for item in self.node.keeper.items())
+        mapped = sum(item.size for item in self.node.object_manager.items())
         return dataclasses.replace(self.limits, memory=self.limits.memory + mapped)
 
     def forget_object(self, obj_id: ObjectId) -> None:

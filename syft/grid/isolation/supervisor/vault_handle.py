@@ -90,7 +90,7 @@ class VaultHandle(ProcessHandle):
         self._waiting = threading.Condition()
         self._queue: collections.deque[tuple[tuple[object, ...], Bytes, Opener | None]] = collections.deque()
         self._queued = 0
-        self._max_queued = min(MAX_QUEUED_BYTES, supervisor.node.desk.budgets.user_limit)
+        self._max_queued = min(MAX_QUEUED_BYTES, supervisor.node.context.budgets.user_limit)
         # Number of orders written to the channel.
         self._sent = 0
         self._channel, theirs = pair(0)

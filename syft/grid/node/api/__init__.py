@@ -1,4 +1,4 @@
-"""The HTTP API of a node: everything small. Values of data travel over the stream alone."""
+"""The HTTP API of a node. It never carries data values; those use the stream."""
 
 from syft.grid.node.api.accounts import make_accounts
 from syft.grid.node.api.budget import make_budget
@@ -19,5 +19,5 @@ __all__ = [
     "make_status",
 ]
 
-# What a node answers over HTTP: functions that make a router, given the node.
+# Functions that return a router for a node.
 ROUTERS = (make_accounts, make_objects, make_rights, make_programs, make_budget, make_status, make_page)

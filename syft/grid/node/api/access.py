@@ -1,4 +1,4 @@
-"""Who asks over HTTP, and what they may do."""
+"""Authentication and authorization of HTTP requests."""
 
 from __future__ import annotations
 
@@ -23,43 +23,42 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 logger = logging.getLogger("syft.node")
-# Passwords are compared in threads of their own, so that who guesses keeps nobody else waiting; nor does who logs in
-# again and again.
+# Passwords are compared in separate threads, so that password guessing does not delay other requests.
 _THREADS = 4
-_WAITING = 16
-_WAITING_EACH = 2
+_MAX_QUEUED = 16
+_MAX_QUEUED_EACH = 2
 _MEANINGS = {
-    400: "What was given is no good; the text says what.",
-    401: "There is no token, or it is not good.",
-    403: "The caller may not do this.",
-    404: "It is not here.",
-    409: "It does not fit with what is here.",
+    400: "The request is invalid; the detail has the reason.",
+    401: "The token is missing or invalid.",
+    403: "The caller has no permission.",
+    404: "Not found.",
+    409: "The request conflicts with the present state.",
     413: "The request is too large.",
-    422: "A field is missing, unknown, or out of its bounds.",
-    429: "Too many failed; wait as long as Retry-After says.",
+    422: "A field is missing, unknown or out of range.",
+    429: "Too many failed attempts; wait for the seconds in Retry-After.",
 }
 
 
 def refusals(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """Return what the description of an API says of answers that refuse."""
+    """Return the OpenAPI descriptions of error responses."""
     return {
         code: {"model": Refusal, "description": _MEANINGS[code]} for code in sorted({400, 401, 403, 413, 422, *codes})
     }
 
 
 def make_router(tag: str) -> APIRouter:
-    """Return a router below /v1, whose description says that a token is asked for."""
+    """Return a router below /v1 whose OpenAPI description requires a token."""
     bearer = Security(HTTPBearer(auto_error=False, scheme_name="token"))
     return APIRouter(prefix="/v1", tags=[tag], dependencies=[bearer])
 
 
 def address_of(request: Request) -> str:
-    """Return where a request comes from, as the connection knows it."""
+    """Return the client address of a request, as seen by the connection."""
     return request.client.host if request.client else ""
 
 
 def caller(node: Node) -> Any:
-    """Return a dependency that finds out who asks."""
+    """Return a dependency that authenticates the caller."""
 
     def identify(request: Request) -> Principal:
         return _identify(node, request)
@@ -68,54 +67,54 @@ def caller(node: Node) -> Any:
 
 
 def needs(node: Node, capability: Capability) -> Any:
-    """Return a dependency that finds out who asks, and refuses who may not do something."""
+    """Return a dependency that authenticates the caller and requires a capability."""
 
     def check(request: Request) -> Principal:
         guest = _identify(node, request)
-        if not node.desk.door.tokens:
+        if not node.context.door.tokens:
             raise NotPermittedError(
-                "This node asks for no tokens, so it can't know its owner over HTTP. Stop it, and use the command "
-                "line on its store; or start it with tokens."
+                "This node runs without tokens, so it can't authenticate its owner over HTTP. Stop it and use the "
+                "command line on its store, or start it with tokens."
             )
         if not may(guest.role, capability):
-            raise NotPermittedError(f"A token of role {guest.role!r} may not {capability.value}. Ask the node's owner.")
+            raise NotPermittedError(f"The role {guest.role!r} may not {capability.value}. Ask the owner of the node.")
         return guest
 
     return Depends(check)
 
 
 def _identify(node: Node, request: Request) -> Principal:
-    guest: Principal = node.desk.door.identify(request.headers, address_of(request))
-    logger.debug("%s asks for %s %s", guest, request.method, printable(request.url.path)[:200])
+    guest: Principal = node.context.door.identify(request.headers, address_of(request))
+    logger.debug("%s requests %s %s", guest, request.method, printable(request.url.path)[:200])
     return guest
 
 
 class PasswordLogin:
-    """Does what takes long on purpose: hashing passwords. A few at a time, and few wait."""
+    """Runs password hashes, which are slow on purpose, in a few threads with a short queue."""
 
     def __init__(self) -> None:
         self._pool = concurrent.futures.ThreadPoolExecutor(_THREADS, thread_name_prefix="syft login")
-        self._inside: Counter[tuple[str, str]] = Counter()
+        self._queued: Counter[tuple[str, str]] = Counter()
 
     async def run(self, request: Request, user: str, function: Callable[..., T], *args: Any) -> T:
         """Call a function in a thread.
 
         Args:
-            request: who asks.
-            user: whose password it is about.
+            request: the request.
+            user: the user whose password is hashed.
             function: the function.
             *args: its arguments.
 
         Raises:
-            TooManyAttemptsError: too many wait already, or too many for the same user at the same place.
+            TooManyAttemptsError: the queue is full, or has too many entries of this user and address.
         """
-        place = (user, address_of(request))
-        if self._inside.total() >= _WAITING or self._inside[place] >= _WAITING_EACH:
+        origin = (user, address_of(request))
+        if self._queued.total() >= _MAX_QUEUED or self._queued[origin] >= _MAX_QUEUED_EACH:
             raise TooManyAttemptsError(1.0)
-        self._inside[place] += 1
+        self._queued[origin] += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
         finally:
-            self._inside[place] -= 1
-            if not self._inside[place]:
-                del self._inside[place]
+            self._queued[origin] -= 1
+            if not self._queued[origin]:
+                del self._queued[origin]

@@ -1,4 +1,4 @@
-"""Who is known at a node: logging in, tokens and users."""
+"""HTTP routes of logins, tokens and users."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ MAX_USER = 256
 
 
 def make_accounts(node: Node) -> APIRouter:
-    """Return the part of the API that is about users and tokens."""
+    """Return the routes of users and tokens."""
     router = make_router("accounts")
-    desk = PasswordLogin()
-    _add_login(router, node, desk)
+    passwords = PasswordLogin()
+    _add_login(router, node, passwords)
     _add_tokens(router, node)
-    _add_users(router, node, desk)
-    _add_passwords(router, node, desk)
+    _add_users(router, node, passwords)
+    _add_passwords(router, node, passwords)
     return router
 
 
@@ -50,21 +50,21 @@ def _described(node: Node, token: str) -> IssuedToken:
     )
 
 
-def _add_login(router: APIRouter, node: Node, desk: PasswordLogin) -> None:
+def _add_login(router: APIRouter, node: Node, passwords: PasswordLogin) -> None:
     anybody = caller(node)
 
     @router.post("/login", responses=refusals(429))
     async def login(given: Login, request: Request) -> IssuedToken:
-        """Exchange user and password for a token."""
-        if not node.desk.door.tokens:
-            raise NotPermittedError("This node asks for no tokens: connect without one.")
-        return await desk.run(request, _name(given.user), _log_in, node, given, address_of(request))
+        """Exchange a user name and password for a token."""
+        if not node.context.door.tokens:
+            raise NotPermittedError("This node runs without tokens. Connect without one.")
+        return await passwords.run(request, _name(given.user), _log_in, node, given, address_of(request))
 
     @router.get("/whoami", responses=refusals())
     def whoami(guest: Principal = anybody) -> Myself:
-        """Say who the caller is, and what they hold."""
+        """Return the caller's identity and usage."""
         identity = getattr(guest, "identity", None)
-        usage = node.keeper.ledger.usage(None if guest.role == "owner" else guest.user)
+        usage = node.object_manager.ledger.usage(None if guest.role == "owner" else guest.user)
         return Myself(
             node=str(node.worker.id),
             user=guest.user,
@@ -80,7 +80,7 @@ def _log_in(node: Node, given: Login, address: str) -> IssuedToken:
     try:
         token = node.identity.users.login(given.user, given.password, address)
     except TooManyAttemptsError:
-        raise  # not written to the log, which who guesses could fill otherwise
+        raise  # not logged, since password guessing could fill the log
     except AuthenticationError:
         node.audit.write(_name(given.user), "login", how="password", allowed=False, reason=f"from {address}")
         raise
@@ -101,14 +101,14 @@ def _add_tokens(router: APIRouter, node: Node) -> None:
 
     @router.post("/tokens", status_code=201, responses=refusals(400))
     def issue_token(given: NewToken, guest: Principal = owner) -> IssuedToken:
-        """Make a token for a user, who needs no password for it."""
+        """Issue a token for a user, without a password."""
         answer = _described(node, node.identity.tokens.issue(given.user, given.role, given.seconds))
         node.audit.write(guest.user, "issue token", allowed=True, reason=f"for {answer.user}, role {answer.role}")
         return answer
 
     @router.post("/tokens/revoke", status_code=204, responses=refusals(400))
     def revoke_token(given: Revocation, guest: Principal = owner) -> None:
-        """Revoke a token, or all tokens that a user has so far."""
+        """Revoke a token, or all present tokens of a user."""
         tokens = node.identity.tokens
         if given.user is not None:
             tokens.revoke_user(given.user)
@@ -123,31 +123,31 @@ def _add_tokens(router: APIRouter, node: Node) -> None:
 def _id_of(node: Node, token: str) -> str:
     try:
         return str(node.identity.tokens.read(token).token_id)
-    except AuthenticationError as error:  # not the caller's own: it is what was given that is no good
-        raise HTTPException(400, f"There is nothing to revoke: {error}") from None
+    except AuthenticationError as error:  # about the given token, not about the caller's
+        raise HTTPException(400, f"Nothing to revoke: {error}") from None
 
 
-def _add_users(router: APIRouter, node: Node, desk: PasswordLogin) -> None:
+def _add_users(router: APIRouter, node: Node, passwords: PasswordLogin) -> None:
     owner = needs(node, Capability.MANAGE_USERS)
     users = node.identity.users
 
     @router.get("/users", responses=refusals())
     def list_users(guest: Principal = owner) -> list[AccountRow]:
-        """List the users that have a password here."""
+        """List the users that have a password."""
         return [AccountRow(user=each.user, role=each.role, added=each.added) for each in users.list()]
 
     @router.post("/users", status_code=201, responses=refusals(400, 409, 429))
     async def add_user(given: NewUser, request: Request, guest: Principal = owner) -> AccountRow:
         """Add a user."""
         if given.user in users:
-            raise HTTPException(409, f"There is a user {user_name(given.user)!r} already. Choose another name.")
-        name = await desk.run(request, _name(given.user), users.add, given.user, given.password, given.role)
+            raise HTTPException(409, f"User {user_name(given.user)!r} already exists. Choose another name.")
+        name = await passwords.run(request, _name(given.user), users.add, given.user, given.password, given.role)
         node.audit.write(guest.user, "add user", allowed=True, reason=f"{name}, role {given.role}")
         return next(AccountRow(user=x.user, role=x.role, added=x.added) for x in users.list() if x.user == name)
 
     @router.delete("/users/{user}", status_code=204, responses=refusals(400, 404))
     def remove_user(user: str = Path(min_length=1, max_length=MAX_USER), guest: Principal = owner) -> None:
-        """Remove a user; its tokens are revoked, its objects stay."""
+        """Remove a user; the user's tokens are revoked, the objects stay."""
         _check_there(node, user)
         users.remove(user)
         node.audit.write(guest.user, "remove user", allowed=True, reason=_name(user))
@@ -156,11 +156,11 @@ def _add_users(router: APIRouter, node: Node, desk: PasswordLogin) -> None:
 def _check_there(node: Node, user: str) -> str:
     name = user_name(user)
     if name not in node.identity.users:
-        raise HTTPException(404, f"There is no user {name!r} with a password here.")
+        raise HTTPException(404, f"There is no user {name!r} with a password.")
     return name
 
 
-def _add_passwords(router: APIRouter, node: Node, desk: PasswordLogin) -> None:
+def _add_passwords(router: APIRouter, node: Node, passwords: PasswordLogin) -> None:
     users, anybody = node.identity.users, caller(node)
 
     @router.put("/users/{user}/password", status_code=204, responses=refusals(400, 404, 429))
@@ -170,15 +170,15 @@ def _add_passwords(router: APIRouter, node: Node, desk: PasswordLogin) -> None:
         user: str = Path(min_length=1, max_length=MAX_USER),
         guest: Principal = anybody,
     ) -> None:
-        """Change a password: one's own, with the current one, or as owner anybody's. All tokens of the user end."""
+        """Change the caller's password, or as an owner any password. All tokens of the user are revoked."""
         if may(guest.role, Capability.MANAGE_USERS):
             name = _check_there(node, user)
         else:
             name = user_name(user)
             if guest.user is None or name != guest.user:
-                raise NotPermittedError("Only the owner of the node changes the password of somebody else.")
+                raise NotPermittedError("Only an owner of the node may change the password of another user.")
             if given.current is None:
-                raise HTTPException(400, "Give the password that you have as well, as current.")
-            await desk.run(request, name, users.verify, name, given.current, address_of(request))
-        await desk.run(request, name, users.change, name, given.password)
+                raise HTTPException(400, "Pass your present password as current.")
+            await passwords.run(request, name, users.verify, name, given.current, address_of(request))
+        await passwords.run(request, name, users.change, name, given.password)
         node.audit.write(guest.user, "change password", allowed=True, reason=name)

@@ -1,4 +1,4 @@
-"""Privacy budgets: how much may be learnt from the data, and what was."""
+"""HTTP routes of privacy budgets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def make_budget(node: Node) -> APIRouter:
-    """Return the part of the API that is about privacy budgets."""
+    """Return the routes of privacy budgets."""
     router = make_router("budget")
     _add_limits(router, node)
     _add_reading(router, node)
@@ -32,7 +32,7 @@ def _add_limits(router: APIRouter, node: Node) -> None:
 
     @router.put("/budget", responses=refusals(404, 409))
     def set_limit(given: NewLimit, guest: Principal = owner) -> list[BudgetRow]:
-        """Say how much may be learnt. Only data that a limit names is open to differential privacy at all."""
+        """Set a limit. Only data with a limit can be queried with differential privacy."""
         data = _data(node, given.data)
         rows = node.policy.budget.set(node.worker, data, given.epsilon, given.delta, given.user, by=guest.user)
         return [budget_row(row) for row in rows]
@@ -43,7 +43,7 @@ def _add_limits(router: APIRouter, node: Node) -> None:
         user: str | None = Query(default=None, min_length=1, max_length=256),
         guest: Principal = owner,
     ) -> None:
-        """Take a limit away; data that no limit names is closed. What was spent stays spent."""
+        """Remove a limit. Data without a limit can't be queried; the spent budget stays spent."""
         if not node.policy.budget.remove(node.worker, _data(node, data), user, by=guest.user):
             raise HTTPException(404, "There is no such limit. List them: GET /v1/budget")
 
@@ -53,35 +53,35 @@ def _add_reading(router: APIRouter, node: Node) -> None:
 
     @router.get("/budget", responses=refusals())
     def list_budget(
-        user: str | None = Query(default=None, min_length=1, max_length=256, description="for owners: what bounds it"),
+        user: str | None = Query(default=None, min_length=1, max_length=256, description="only limits of this user"),
         guest: Principal = anybody,
     ) -> list[BudgetRow]:
-        """List limits with what is spent and left: an owner sees all, others what bounds them."""
+        """List limits with the spent and remaining budget: owners see all, users those that apply to them."""
         return [budget_row(row) for row in node.policy.budget.rows(_whose(guest, user))]
 
     @router.get("/budget/entries", responses=refusals())
     def list_entries(
-        user: str | None = Query(default=None, min_length=1, max_length=256, description="for owners: only its own"),
-        after: int = Query(default=0, ge=0, le=2**62, description="leave out the entries up to this number"),
+        user: str | None = Query(default=None, min_length=1, max_length=256, description="only charges of this user"),
+        after: int = Query(default=0, ge=0, le=2**62, description="skip the entries up to this number"),
         limit: int = Query(default=100, ge=1, le=1000),
         guest: Principal = anybody,
     ) -> list[ChargeRow]:
-        """List what was charged, the oldest first: an owner sees all, others their own."""
+        """List charges, the oldest first: owners see all, users their own."""
         return [ChargeRow(**row) for row in node.policy.budget.entries(_whose(guest, user), after, limit)]
 
 
 def _whose(guest: Principal, user: str | None) -> str | None:
-    """Return whose rows are told: an owner chooses, others have their own."""
+    """Return the user whose rows are listed: owners choose, users get their own."""
     if may(guest.role, Capability.DECIDE):
         return user
     own = user_key(guest.user)
     if user is not None and user_key(user) != own:
-        raise HTTPException(403, "What others spent is told to owners alone; leave out user for your own.")
+        raise HTTPException(403, "Only owners see the charges of other users. Leave out user to list your own.")
     return own
 
 
 def _data(node: Node, text: str | None) -> ObjectId | None:
-    """Return the id that a text stands for; what is not held may be a data set, or was deleted."""
+    """Return the id of a text; an unknown text may be a data set, or a deleted object."""
     try:
         return None if text is None else find_id(node.worker.object_store.objects, text)
     except HTTPException as error:
@@ -91,5 +91,5 @@ def _data(node: Node, text: str | None) -> ObjectId | None:
 
 
 def budget_row(row: dict[str, Any]) -> BudgetRow:
-    """Return a limit as it is told; JSON has no infinity."""
+    """Return a limit in the API's format; JSON has no infinity."""
     return BudgetRow(**{**row, "spent": row["spent"] if math.isfinite(row["spent"]) else None})

@@ -1,4 +1,4 @@
-"""What the HTTP API of a node takes and gives. Every text and number has bounds; values of data are in none."""
+"""Requests and responses of the HTTP API of a node. All fields have bounds; none carries data values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from syft.core.id_provider import MAX_ID_CHARS
 
 YEAR = 366 * 86400
-# Names are put into their one form later, which may make them shorter; see syft.grid.identity.names.
+# Names are normalized later, which may shorten them; see syft.grid.identity.names.
 UserName = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 Password = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 Reason = Annotated[str, StringConstraints(max_length=500)]
@@ -19,19 +19,19 @@ Seconds = Annotated[float, Field(gt=0, le=YEAR, allow_inf_nan=False)]
 
 
 class RequestBody(BaseModel):
-    """Something that came in: with the fields that are known, of exactly their types, and no others."""
+    """A request body: no unknown fields, and no type conversions."""
 
     model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
 
 
 class Refusal(BaseModel):
-    """Why something was refused."""
+    """The reason of a refusal."""
 
     detail: str
 
 
 class Login(RequestBody):
-    """A user and its password."""
+    """A user name and password."""
 
     user: UserName
     password: Password
@@ -48,27 +48,27 @@ class IssuedToken(BaseModel):
 
 
 class Myself(BaseModel):
-    """Who the caller is at this node."""
+    """The caller's identity at this node."""
 
     node: str
-    user: str | None = Field(description="null where no tokens are asked for")
+    user: str | None = Field(description="null at a node without tokens")
     role: str
     may: list[str]
-    expires: float | None = Field(description="when the token ends, in seconds since 1970")
+    expires: float | None = Field(description="expiry of the token, in seconds since 1970")
     objects: int
     bytes: int
 
 
 class NewToken(RequestBody):
-    """Whom a token is for."""
+    """A token to issue."""
 
     user: UserName
     role: Role = "user"
-    seconds: Seconds = Field(default=30 * 86400, description="how long it is good")
+    seconds: Seconds = Field(default=30 * 86400, description="its lifetime")
 
 
 class Revocation(RequestBody):
-    """What to revoke: one token, by itself or by its id; or all that a user has."""
+    """A token to revoke, by itself or by its id; or all tokens of a user."""
 
     token: str | None = Field(default=None, min_length=1, max_length=4096)
     token_id: str | None = Field(default=None, pattern=r"^[0-9a-f]{32}$", max_length=32)
@@ -77,7 +77,7 @@ class Revocation(RequestBody):
     @model_validator(mode="after")
     def _is_one(self) -> Self:
         if sum(part is not None for part in (self.token, self.token_id, self.user)) != 1:
-            raise ValueError("give one of token, token_id and user")
+            raise ValueError("pass exactly one of token, token_id and user")
         return self
 
 
@@ -90,7 +90,7 @@ class NewUser(RequestBody):
 
 
 class NewPassword(RequestBody):
-    """Another password; who changes its own also gives the one that it has."""
+    """A new password; users who change their own also pass the present one."""
 
     password: Password
     current: Password | None = None
@@ -105,9 +105,9 @@ class AccountRow(BaseModel):
 
 
 class ObjectRow(BaseModel):
-    """What may be known of an object: never its values."""
+    """The description of an object, without its values."""
 
-    id: str = Field(description="as text, as numbers of 128 bits are too long for JSON elsewhere")
+    id: str = Field(description="as text, since 128-bit numbers exceed the range of many JSON parsers")
     kind: str
     shape: list[int] | None
     dtype: str | None
@@ -115,14 +115,14 @@ class ObjectRow(BaseModel):
     description: str | None
     owner: str | None = Field(description="null: the owner of the node")
     published: bool
-    size: int | None = Field(description="bytes in memory; null if the caller may not read it, or it is not known")
+    size: int | None = Field(description="bytes in memory; null if unknown, or if the caller may not read it")
 
 
 class Sharing(RequestBody):
-    """Who may have a data set, and all that derives from it alone; in place of what was said before."""
+    """The readers of a data set and of all results from it alone; replaces the previous ones."""
 
     users: list[UserName] = Field(default=[], max_length=1000)
-    public: bool = Field(default=False, description="everybody may")
+    public: bool = Field(default=False, description="every user may read it")
 
 
 class DataUsed(BaseModel):
@@ -135,7 +135,7 @@ class DataUsed(BaseModel):
 
 
 class RequestRow(BaseModel):
-    """A wish that a result be released."""
+    """A request for the release of a result."""
 
     id: str
     user: str
@@ -164,25 +164,25 @@ class RequestRow(BaseModel):
 
 
 class Approval(RequestBody):
-    """What is approved."""
+    """An approval."""
 
     scope: Literal["result"] = Field(default="result", description="result: the sealed copy of the request")
-    seconds: Seconds | None = Field(default=None, description="how long it is good; null: until it is revoked")
+    seconds: Seconds | None = Field(default=None, description="its duration; null: until it is revoked")
     answer: Reason = ""
 
 
 class Denial(RequestBody):
-    """Why a request is denied."""
+    """A denial."""
 
     reason: Reason = ""
 
 
 class GrantRow(BaseModel):
-    """Something that was approved."""
+    """An approved request."""
 
     id: str
     user: str
-    scope: str = Field(description="result: the object; sources: all that derives from the object")
+    scope: str = Field(description="result: the object; sources: all results from the object")
     object: str
     granted_at: float
     expires: float | None
@@ -191,7 +191,7 @@ class GrantRow(BaseModel):
 
 
 class NewProgram(RequestBody):
-    """A program to allow: a plan that is published at the node, and what it may be run on."""
+    """A program to allow: a published plan, and the data sets it may read."""
 
     object: str = Field(min_length=1, max_length=MAX_ID_CHARS, description="the id of the plan, or one of its tags")
     name: Annotated[str, StringConstraints(max_length=100)] = ""
@@ -200,9 +200,9 @@ class NewProgram(RequestBody):
     )
     users: list[UserName] = Field(default=[], max_length=1000)
     everybody: bool = Field(default=False, description="every user of the node may run it")
-    runs: Annotated[int, Field(ge=1, le=2**31)] | None = Field(default=1, description="null: without a limit")
-    max_outputs: Annotated[int, Field(ge=1, le=2**40)] = Field(description="how many numbers a run may give at most")
-    seconds: Seconds | None = Field(default=None, description="how long it is allowed; null: until it is revoked")
+    runs: Annotated[int, Field(ge=1, le=2**31)] | None = Field(default=1, description="null: no limit")
+    max_outputs: Annotated[int, Field(ge=1, le=2**40)] = Field(description="maximum number of output values per run")
+    seconds: Seconds | None = Field(default=None, description="its duration; null: until it is revoked")
     hash: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")] | None = Field(
         default=None, description="the hash of the code that was read; a plan with another hash is refused"
     )
@@ -210,20 +210,20 @@ class NewProgram(RequestBody):
     @model_validator(mode="after")
     def _is_for_somebody(self) -> Self:
         if bool(self.users) is self.everybody:
-            raise ValueError("give users, or everybody, and not both")
+            raise ValueError("pass either users or everybody")
         return self
 
 
 class ProgramRow(BaseModel):
-    """A program that is allowed, or was."""
+    """An allowed or revoked program."""
 
     id: str
-    hash: str = Field(description="the hash of what the plan does")
+    hash: str = Field(description="the hash of the plan's code")
     name: str
     data: list[str]
     users: list[str] | None = Field(description="null: everybody")
-    runs: int | None = Field(description="null: without a limit")
-    taken: int = Field(description="how many runs were taken")
+    runs: int | None = Field(description="null: no limit")
+    taken: int = Field(description="the number of runs so far")
     max_outputs: int
     allowed_at: float
     allowed_by: str | None
@@ -232,7 +232,7 @@ class ProgramRow(BaseModel):
 
 
 class ProgramCode(BaseModel):
-    """What a program does."""
+    """The code of a program."""
 
     hash: str
     code: str
@@ -243,14 +243,14 @@ class ProgramCode(BaseModel):
 
 
 class PlanCode(ProgramCode):
-    """What a published plan does, and who published it."""
+    """The code and the publisher of a published plan."""
 
     object: str = Field(description="the id of the plan")
     publisher: str | None = Field(description="null: the owner of the node")
 
 
 class AllowedProgram(ProgramRow):
-    """A program that was just allowed, with its code."""
+    """A newly allowed program, with its code."""
 
     code: str
     object: str = Field(description="the id of the plan")
@@ -258,7 +258,7 @@ class AllowedProgram(ProgramRow):
 
 
 class AuditRow(BaseModel):
-    """A line of the log."""
+    """A row of the audit log."""
 
     number: int
     time: float
@@ -273,41 +273,41 @@ class AuditRow(BaseModel):
 
 
 class Verified(BaseModel):
-    """The log is whole."""
+    """The audit log was verified."""
 
     rows: int
 
 
 class NewLimit(RequestBody):
-    """How much may be learnt; in place of what was said before for the same data and user."""
+    """A limit; replaces the previous one of the same data and user."""
 
     data: str | None = Field(
         default=None, min_length=1, max_length=MAX_ID_CHARS,
         description="the id of a published object, or dataset:KEY; null: all data together",
     )  # fmt: skip
     user: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = Field(
-        default=None, description="a user, * for each user by itself; null: all users together"
+        default=None, description="a user, * for each user separately; null: all users together"
     )
-    epsilon: float = Field(ge=0, le=1e9, allow_inf_nan=False, description="the privacy loss; 0 stops everything")
+    epsilon: float = Field(ge=0, le=1e9, allow_inf_nan=False, description="maximum privacy loss; 0 refuses all")
     delta: float = Field(default=0.0, ge=0, le=0.5, allow_inf_nan=False, description="0 allows no Gaussian noise")
 
 
 class BudgetRow(BaseModel):
-    """A limit, and what is spent of it."""
+    """A limit, and the budget spent of it."""
 
     data: str | None = Field(description="null: all data together")
-    owner: str | None = Field(description="whose data it is; null: the owner of the node")
-    user: str | None = Field(description="* for each user by itself; null: all users together")
+    owner: str | None = Field(description="the owner of the data; null: the owner of the node")
+    user: str | None = Field(description="* for each user separately; null: all users together")
     epsilon: float
     delta: float
-    spent: float | None = Field(description="null: without a bound at this delta")
+    spent: float | None = Field(description="null: unbounded at this delta")
     left: float
     releases: int
-    neighbours: str = Field(description="which data sets count as neighbours in epsilon: replace-one row")
+    neighbours: str = Field(description="the neighbouring relation of epsilon: replace-one row")
 
 
 class ChargeRow(BaseModel):
-    """What was paid for one release."""
+    """The charge of one release."""
 
     number: int
     at: float
@@ -318,7 +318,7 @@ class ChargeRow(BaseModel):
 
 
 class Status(BaseModel):
-    """What the node counts."""
+    """The status of the node."""
 
     id: str
     owner: str

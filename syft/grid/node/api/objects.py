@@ -1,4 +1,4 @@
-"""What a node holds, as far as the caller may see it: never values."""
+"""HTTP routes of objects, without their values."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _MAX_TEXT = 2000
 
 
 def make_objects(node: Node) -> APIRouter:
-    """Return the part of the API that is about objects."""
+    """Return the routes of objects."""
     router = make_router("objects")
     anybody, owner = caller(node), needs(node, Capability.MANAGE_NODE)
 
     @router.get("/objects", responses=refusals())
     def list_objects(
-        tag: str | None = Query(default=None, max_length=MAX_ID_CHARS, description="only what has this tag"),
-        published: bool = Query(default=True, description="leave out what goes with the session that made it"),
+        tag: str | None = Query(default=None, max_length=MAX_ID_CHARS, description="only objects with this tag"),
+        published: bool = Query(default=True, description="skip temporary objects of sessions"),
         skip: int = Query(default=0, ge=0, le=2**31),
         limit: int = Query(default=100, ge=1, le=1000),
         guest: Principal = anybody,
@@ -53,7 +53,7 @@ def make_objects(node: Node) -> APIRouter:
 
     @router.delete("/objects/{object_id:path}", status_code=204, responses=refusals(404))
     def delete_object(object_id: str = Path(min_length=1, max_length=MAX_ID_CHARS), guest: Principal = owner) -> None:
-        """Delete an object, from disk too."""
+        """Delete an object, also from disk."""
         store = node.worker.object_store
         obj_id = find_id(store.objects, object_id)
         store.remove(obj_id)
@@ -64,7 +64,7 @@ def make_objects(node: Node) -> APIRouter:
     def share_object(
         given: Sharing, object_id: str = Path(min_length=1, max_length=MAX_ID_CHARS), guest: Principal = owner
     ) -> None:
-        """Say who may read a data set from now on."""
+        """Replace the readers of a data set."""
         obj_id = find_id(node.worker.object_store.objects, object_id)
         names = [user_name(user) for user in given.users]
         node.policy.share(node.worker, obj_id, names, given.public, by=guest.user)
@@ -73,16 +73,16 @@ def make_objects(node: Node) -> APIRouter:
 
 
 def find_id(objects: Any, text: str) -> ObjectId:
-    """Return the id of a held object, given as text: the text of a number means the number."""
+    """Return the id of an object, given as text: the text of a number means the number."""
     obj_id = parse_id(text)
     if obj_id not in objects:
-        raise HTTPException(404, f"No object {printable(text)!r} is held here.")
+        raise HTTPException(404, f"There is no object {printable(text)!r}.")
     return obj_id
 
 
 def _row(node: Node, guest: Principal, obj_id: ObjectId, obj: object) -> ObjectRow:
     meta = meta_of(obj)
-    item, description = node.keeper.item(obj_id), description_of(obj)
+    item, description = node.object_manager.item(obj_id), description_of(obj)
     owner = None if item is None else item.facts.owner
     return ObjectRow(
         id=str(obj_id),
@@ -98,17 +98,17 @@ def _row(node: Node, guest: Principal, obj_id: ObjectId, obj: object) -> ObjectR
 
 
 def meta_of(obj: object) -> Any:
-    """Return what is known of an object without reading it."""
+    """Return the description of an object, without reading it."""
     if isinstance(obj, ObjectOutline):
         return obj.meta
     return TensorMeta.of(obj) if isinstance(obj, torch.Tensor) else ObjectMeta(kind_of(obj))
 
 
 def _size(node: Node, guest: Principal, obj_id: ObjectId, obj: object) -> int | None:
-    """Return the size of an object that the caller may read; that of others depends on their values."""
+    """Return the size of an object; None if the caller may not read it, since it may depend on values."""
     if right_of(node, guest, obj_id) != READ:
         return None
-    item = node.keeper.item(obj_id)
+    item = node.object_manager.item(obj_id)
     if item is not None:
         return int(item.memory)
     return None if isinstance(obj, ObjectOutline) else sum(memory_of(obj).values())

@@ -1,4 +1,4 @@
-"""The one page of a node that a person may open in a browser. It needs nothing from elsewhere and runs nothing."""
+"""The HTML page of a node. It loads nothing from elsewhere and runs no scripts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pre { background: #f2f2f2; padding: .8rem; overflow-x: auto; }
 @media (prefers-color-scheme: dark) { body { color: #e8e8e8; background: #161616; } pre { background: #242424; } }
 """
 _DIGEST = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-# Only the style above is used: no other style, script, picture or form could do anything.
+# Only the style above is allowed: no other style, script, image or form.
 _POLICY = f"{POLICY}; style-src 'sha256-{_DIGEST}'"
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -40,19 +40,19 @@ _PAGE = """<!doctype html>
 </body></html>
 """
 _ABOUT = (
-    "This node holds data that stays where it is. Programs compute on it by commands; what leaves is decided by its "
-    "owner, and written to a log."
+    "This node holds private data. Clients compute on it by commands; the owner decides which results are released, "
+    "and every release is logged."
 )
-_OPEN = "It asks for no tokens, and serves programs of this machine only."
+_OPEN = "Without tokens, for programs on this machine only."
 
 
 def make_page(node: Node) -> APIRouter:
-    """Return the page that says what the node is."""
+    """Return the route of the page."""
     router = APIRouter()
 
     @router.get("/", include_in_schema=False, response_class=HTMLResponse)
     def page() -> HTMLResponse:
-        """Show what the node is."""
+        """Show the page of the node."""
         return HTMLResponse(_render(node), headers={"content-security-policy": _POLICY})
 
     return router
@@ -62,10 +62,10 @@ def _render(node: Node) -> str:
     facts = {
         "Node": node.worker.id,
         "Owner": node.settings.owner,
-        "Version": f"resyft {node.desk.version()['resyft']}",
+        "Version": f"resyft {node.context.version()['resyft']}",
         "Key": node.identity.fingerprint,
         "Published objects": count_published(node),
-        "Access": "TLS and tokens" if node.settings.tls else ("tokens" if node.desk.door.tokens else _OPEN),
+        "Access": "TLS and tokens" if node.settings.tls else ("tokens" if node.context.door.tokens else _OPEN),
     }
     rows = "".join(f"<tr><th>{_safe(name)}</th><td>{_safe(value)}</td></tr>" for name, value in facts.items())
     return _PAGE.format(
@@ -73,7 +73,7 @@ def _render(node: Node) -> str:
         style=_STYLE,
         about=_ABOUT,
         rows=rows,
-        connect=_safe(connecting(node.url, tokens=node.desk.door.tokens, tls=node.settings.tls)),
+        connect=_safe(connecting(node.url, tokens=node.context.door.tokens, tls=node.settings.tls)),
     )
 
 
@@ -82,11 +82,11 @@ def _safe(text: object) -> str:
 
 
 def connecting(url: str, tokens: bool, tls: bool) -> str:
-    """Return the lines by which a client connects.
+    """Return the Python code by which a client connects.
 
     Args:
-        url: where the node is.
-        tokens: whether it asks for a token.
+        url: the URL of the node.
+        tokens: whether it requires a token.
         tls: whether it has a certificate.
     """
     arguments = "".join(text for text, needed in ((", token=TOKEN", tokens), (', ca="authority.pem"', tls)) if needed)

@@ -1,4 +1,4 @@
-"""Programs that an owner allows: plans that may run on private data, and whose outputs leave."""
+"""HTTP routes of programs: plans that may run on private data and whose outputs are released."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from syft.grid.storage.interface import Item
 if TYPE_CHECKING:
     from syft.grid.node.node import Node
 
-# Objects that an error lists.
+# Maximum number of objects in an error message.
 _MAX_LISTED = 10
 
 
 def make_programs(node: Node) -> APIRouter:
-    """Return the part of the API that is about programs."""
+    """Return the routes of programs."""
     router = make_router("programs")
     owner = needs(node, Capability.DECIDE)
 
@@ -37,7 +37,7 @@ def make_programs(node: Node) -> APIRouter:
         limit: int = Query(default=100, ge=1, le=1000, description="the newest ones, at most this many"),
         guest: Principal = owner,
     ) -> list[ProgramRow]:
-        """List the programs that are allowed, and those that were."""
+        """List allowed and revoked programs."""
         return [program_row(rule) for rule in node.programs.list()[-limit:]]
 
     @router.post("/programs", responses=refusals(404, 409))
@@ -45,7 +45,7 @@ def make_programs(node: Node) -> APIRouter:
         """Allow a published plan to run on data sets."""
         objects = node.worker.object_store.objects
         item = _find_plan(node, given.object)
-        plan = bytes(node.keeper.value(item))
+        plan = bytes(node.object_manager.value(item))
         data = [find_id(objects, text) for text in given.data]
         users = None if given.everybody else [user_name(user) for user in given.users]
         until = None if given.seconds is None else time.time() + given.seconds
@@ -55,8 +55,8 @@ def make_programs(node: Node) -> APIRouter:
             if given.hash not in (None, digest):
                 raise HTTPException(
                     409,
-                    f"The plan {item.id} has the hash {digest}, not {given.hash}: it is not the plan whose code was "
-                    "read. Read its code again.",
+                    f"The plan {item.id} has the hash {digest}, not {given.hash}: it changed after its code was read. "
+                    "Read its code again.",
                 )
             rule = node.programs.allow(
                 plan, digest, given.name, data, users, given.runs, given.max_outputs, until, by=guest.user
@@ -73,17 +73,17 @@ def make_programs(node: Node) -> APIRouter:
         ),
         guest: Principal = owner,
     ) -> PlanCode:
-        """Read what a published plan does, before it is allowed."""
+        """Return the code of a published plan, to be read before it is allowed."""
         item = _find_plan(node, object)
         try:
-            found = describe_stored_plan(node.supervisor, bytes(node.keeper.value(item)))
+            found = describe_stored_plan(node.supervisor, bytes(node.object_manager.value(item)))
         except SyftError as error:
             raise HTTPException(409, str(error)) from None
         return PlanCode(**found, object=str(item.id), publisher=_publisher(item))
 
     @router.get("/programs/{program_id}/code", responses=refusals(404, 409))
     def read_program(program_id: RowId, guest: Principal = owner) -> ProgramCode:
-        """Read what an allowed program does."""
+        """Return the code of an allowed program."""
         rule = _find(node, program_id)
         try:
             return ProgramCode(**describe_stored_plan(node.supervisor, node.programs.plan_bytes(rule)))
@@ -92,7 +92,7 @@ def make_programs(node: Node) -> APIRouter:
 
     @router.delete("/programs/{program_id}", status_code=204, responses=refusals(404))
     def revoke_program(program_id: RowId, guest: Principal = owner) -> None:
-        """Revoke a program; outputs that have left can't be called back."""
+        """Revoke a program; released outputs can't be withdrawn."""
         node.programs.revoke(_find(node, program_id).id, by=guest.user)
 
     return router
@@ -107,10 +107,10 @@ def _find(node: Node, program_id: str) -> Rule:
 
 
 def _find_plan(node: Node, text: str) -> Item:
-    """Return a published plan, given its id or a tag; refuses a text that means more than one object."""
+    """Return a published plan by its id or a tag; an ambiguous text is refused."""
     named = parse_id(text)
     items = [
-        node.keeper.item(obj_id)
+        node.object_manager.item(obj_id)
         for obj_id, obj in node.worker.object_store.outlines().items()
         if obj_id == named or text in tags_of(obj)
     ]
@@ -131,13 +131,13 @@ def _find_plan(node: Node, text: str) -> Item:
 
 
 def _publisher(item: Item) -> str | None:
-    """Return who published an object; None for the owner of the node."""
+    """Return the publisher of an object; None for the owner of the node."""
     owner = item.facts.owner
     return None if owner is None else printable(str(owner))
 
 
 def program_row(rule: Rule) -> ProgramRow:
-    """Return a rule as the API shows it."""
+    """Return a rule in the API's format."""
     return ProgramRow(
         id=rule.id,
         hash=rule.hash,

@@ -1,4 +1,4 @@
-"""Requests for release, what was granted, and the log of it."""
+"""HTTP routes of requests, grants and the audit log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def make_rights(node: Node) -> APIRouter:
-    """Return the part of the API that is about what may leave."""
+    """Return the routes of requests, grants and the audit log."""
     router = make_router("rights")
     _add_requests(router, node)
     _add_decisions(router, node)
@@ -39,7 +39,7 @@ def _add_requests(router: APIRouter, node: Node) -> None:
         limit: int = Query(default=100, ge=1, le=1000, description="at most this many, the newest"),
         guest: Principal = anybody,
     ) -> list[RequestRow]:
-        """List requests: an owner sees all, others their own."""
+        """List requests: owners see all, users their own."""
         rows = node.policy.requests.list(status=status)
         if not may(guest.role, Capability.DECIDE):
             rows = [_without_copy(row) for row in rows if row["user"] == guest.user is not None]
@@ -47,7 +47,7 @@ def _add_requests(router: APIRouter, node: Node) -> None:
 
 
 def _without_copy(row: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what depends on the sealed copy, and so on private values: its size, or why there is none."""
+    """Remove fields that depend on the sealed copy, and thus on private values: its size and its failure."""
     return {**row, "sealed": None, "failure": "", "specs": [], "verified": None}
 
 
@@ -65,7 +65,7 @@ def _add_decisions(router: APIRouter, node: Node) -> None:
 
     @router.get("/requests/{request_id}", responses=refusals(404))
     def show_request(request_id: RowId, guest: Principal = owner) -> RequestRow:
-        """Show a request with the code that leads to its result."""
+        """Return a request with the code that computes its result."""
         return request_row(_find_request(node, request_id))
 
     @router.post("/requests/{request_id}/verify", responses=refusals(400, 404))
@@ -91,7 +91,7 @@ def _find_request(node: Node, request_id: str) -> dict[str, Any]:
 def _check_pending(node: Node, request_id: str) -> None:
     found = _find_request(node, request_id)
     if found["status"] != "pending":
-        raise HTTPException(409, f"Request {request_id!r} was decided already: it is {found['status']}.")
+        raise HTTPException(409, f"Request {request_id!r} is already decided: {found['status']}.")
 
 
 def _add_grants(router: APIRouter, node: Node) -> None:
@@ -102,12 +102,12 @@ def _add_grants(router: APIRouter, node: Node) -> None:
         limit: int = Query(default=100, ge=1, le=1000, description="at most this many, the newest"),
         guest: Principal = owner,
     ) -> list[GrantRow]:
-        """List what was granted."""
+        """List grants."""
         return [grant_row(row) for row in node.policy.requests.grants()[-limit:]]
 
     @router.delete("/grants/{grant_id}", status_code=204, responses=refusals(404))
     def revoke_grant(grant_id: RowId, guest: Principal = owner) -> None:
-        """Revoke a grant; what has left already can't be called back."""
+        """Revoke a grant; released values can't be withdrawn."""
         if not any(row["id"] == grant_id for row in node.policy.requests.grants()):
             raise HTTPException(404, f"There is no grant {grant_id!r}. List them: GET /v1/grants")
         node.policy.requests.revoke(grant_id, by=guest.user)
@@ -118,18 +118,18 @@ def _add_audit(router: APIRouter, node: Node) -> None:
 
     @router.get("/audit", responses=refusals())
     def read_audit(
-        after: int = Query(default=0, ge=0, le=2**62, description="leave out the rows up to this number"),
+        after: int = Query(default=0, ge=0, le=2**62, description="skip the rows up to this number"),
         limit: int = Query(default=100, ge=1, le=1000),
         guest: Principal = owner,
     ) -> list[AuditRow]:
-        """Read the log."""
+        """Read the audit log."""
         return [audit_row(row) for row in node.audit.rows(after=after, limit=limit)]
 
     @router.get("/audit/verify", responses=refusals(409))
     def verify_audit(guest: Principal = owner) -> Verified:
-        """Check that no row of the log was changed, removed or added by somebody else."""
+        """Verify that no row of the audit log was changed, removed or added."""
         try:
-            if node.storage is not None:  # what was charged is a log of the same kind
+            if node.storage is not None:  # charges are a log of the same kind
                 node.storage.records.verify(BUDGET_LOG)
             return Verified(rows=node.audit.verify())
         except (AuditError, StorageError) as error:
@@ -137,7 +137,7 @@ def _add_audit(router: APIRouter, node: Node) -> None:
 
 
 def request_row(row: dict[str, Any]) -> RequestRow:
-    """Return a request as it is told."""
+    """Return a request in the API's format."""
     return RequestRow(
         id=row["id"],
         user=str(row["user"]),
@@ -167,7 +167,7 @@ def request_row(row: dict[str, Any]) -> RequestRow:
 
 
 def grant_row(row: dict[str, Any]) -> GrantRow:
-    """Return a grant as it is told."""
+    """Return a grant in the API's format."""
     return GrantRow(
         id=row["id"],
         user=str(row["user"]),
@@ -181,7 +181,7 @@ def grant_row(row: dict[str, Any]) -> GrantRow:
 
 
 def audit_row(row: dict[str, Any]) -> AuditRow:
-    """Return a line of the log as it is told."""
+    """Return a row of the audit log in the API's format."""
     return AuditRow(
         number=row["number"],
         time=row["time"],

@@ -1,4 +1,4 @@
-"""What a node counts, for its owner."""
+"""HTTP routes of the status of a node, for its owner."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 
 def make_status(node: Node) -> APIRouter:
-    """Return the part of the API that is about the node itself."""
+    """Return the routes of the node's status."""
     router = make_router("node")
     owner = needs(node, Capability.MANAGE_NODE)
     started = time.monotonic()
 
     @router.get("/status", responses=refusals())
     def status(guest: Principal = owner) -> Status:
-        """Say how the node is doing."""
-        usage, settings = node.keeper.ledger.usage(node=True), node.settings
+        """Return the status of the node."""
+        usage, settings = node.object_manager.ledger.usage(node=True), node.settings
         return Status(
             id=str(node.worker.id),
             owner=settings.owner,
-            version=node.desk.version(),
+            version=node.context.version(),
             fingerprint=node.identity.fingerprint,
             uptime=time.monotonic() - started,
-            tokens=node.desk.door.tokens,
+            tokens=node.context.door.tokens,
             tls=settings.tls,
             durable=node.storage is not None,
-            figures=node.desk.figures(),
+            figures=node.context.figures(),
             users=len(node.identity.users),
             published=count_published(node),
             objects=usage.objects,
@@ -49,6 +49,6 @@ def make_status(node: Node) -> APIRouter:
 
 
 def count_published(node: Node) -> int:
-    """Return how many objects stay until they are deleted."""
+    """Return the number of published objects."""
     store = node.worker.object_store
     return sum(store.claims.is_published(obj_id) for obj_id in store.outlines())

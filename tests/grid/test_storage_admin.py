@@ -1,4 +1,4 @@
-"""What an owner does: publish, list, delete, export and import, and a folder of data that is published at start."""
+"""The owner's operations: publish, list, delete, export and import, and a folder of data that is published at start."""
 
 from __future__ import annotations
 
@@ -25,48 +25,48 @@ def node(request, tmp_path):
 
 
 def test_publish_list_delete(node):
-    first = node.shelf.publish(torch.ones(3), "#one", "about it", ["bob"], "ann")
-    second = node.shelf.publish(torch.arange(4), ["#two", "#2"])
-    assert [(item.id, item.kind, item.tags, item.facts.owner) for item in node.shelf.list()] == [
+    first = node.admin.publish(torch.ones(3), "#one", "about it", ["bob"], "ann")
+    second = node.admin.publish(torch.arange(4), ["#two", "#2"])
+    assert [(item.id, item.kind, item.tags, item.facts.owner) for item in node.admin.list()] == [
         (first, "tensor", {"#one"}, "ann"),
         (second, "tensor", {"#two", "#2"}, None),
     ]
     assert [row[0] for row in node.peer().search("#one")] == [first]
     with pytest.raises(IdNotUniqueError):
-        node.shelf.publish(torch.ones(1), obj_id=first)
+        node.admin.publish(torch.ones(1), obj_id=first)
     for wrong in ({"tags": [1]}, {"description": 5}, {"obj_id": "x" * 300}):
         with pytest.raises(TypeError):
-            node.shelf.publish(torch.ones(1), **wrong)
+            node.admin.publish(torch.ones(1), **wrong)
     with pytest.raises(SerdeError) if node.storage is not None else pytest.raises(AssertionError):
-        node.shelf.publish(torch.ones(1, device="meta"))
+        node.admin.publish(torch.ones(1, device="meta"))
         raise AssertionError("nothing is written, so nothing is in the way")
-    node.shelf.delete(first)
+    node.admin.delete(first)
     with pytest.raises(ObjectNotFoundError):
-        node.shelf.delete(first)
+        node.admin.delete(first)
     assert first not in node.objects and len(node.peer().search("#one")) == 0
 
 
 def test_export_and_import(node, tmp_path):
-    node.shelf.publish(torch.rand(30_000).to(torch.bfloat16), {"#a"}, "t\u00e9xt", ["bob"], "ann", "x")
-    node.shelf.publish(torch.tensor(5), obj_id=7)
+    node.admin.publish(torch.rand(30_000).to(torch.bfloat16), {"#a"}, "t\u00e9xt", ["bob"], "ann", "x")
+    node.admin.publish(torch.tensor(5), obj_id=7)
     node.peer("eve").send(sy.String("hello"), "s")
     expected = {
-        item.id: (item.tags, item.description, item.facts.owner, item.facts.allowed_users) for item in node.shelf.list()
+        item.id: (item.tags, item.description, item.facts.owner, item.facts.allowed_users) for item in node.admin.list()
     }
-    assert node.shelf.export(tmp_path / "all") == 3 and (tmp_path / "all").stat().st_mode & 0o777 == 0o600
-    assert node.shelf.export(tmp_path / "one", [7]) == 1
-    with pytest.raises(StorageError, match="there already"):
-        node.shelf.export(tmp_path / "all")
+    assert node.admin.export(tmp_path / "all") == 3 and (tmp_path / "all").stat().st_mode & 0o777 == 0o600
+    assert node.admin.export(tmp_path / "one", [7]) == 1
+    with pytest.raises(StorageError, match="already exists"):
+        node.admin.export(tmp_path / "all")
     with pytest.raises(ObjectNotFoundError):
-        node.shelf.export(tmp_path / "none", ["no such"])
+        node.admin.export(tmp_path / "none", ["no such"])
     with pytest.raises(IdNotUniqueError):
-        node.shelf.load(tmp_path / "all")
+        node.admin.load(tmp_path / "all")
     other = StoredNode(tmp_path / "other")
-    assert set(other.shelf.load(tmp_path / "all")) == {"x", 7, "s"}
+    assert set(other.admin.load(tmp_path / "all")) == {"x", 7, "s"}
     other.restart()
     found = {
         item.id: (item.tags, item.description, item.facts.owner, item.facts.allowed_users)
-        for item in other.shelf.list()
+        for item in other.admin.list()
     }
     assert (
         found == expected and torch.equal(other.objects["x"], node.objects["x"]) and other.objects["s"].child == "hello"
@@ -77,25 +77,25 @@ def test_export_and_import(node, tmp_path):
 
 def test_a_damaged_export_imports_nothing(node, tmp_path):
     for name in range(3):
-        node.shelf.publish(torch.rand(100), obj_id=name)
-    node.shelf.export(tmp_path / "good")
+        node.admin.publish(torch.rand(100), obj_id=name)
+    node.admin.export(tmp_path / "good")
     good = (tmp_path / "good").read_bytes()
     for name in range(3):
-        node.shelf.delete(name)
+        node.admin.delete(name)
     for number in range(0, len(good), 97):
         bad = bytearray(good)
         bad[number] ^= 1
         (tmp_path / "bad").write_bytes(bad)
         with pytest.raises(StorageError):
-            node.shelf.load(tmp_path / "bad")
+            node.admin.load(tmp_path / "bad")
     for bad in (good[:-1], good + b"x", b"", b"PK\3\4", good[: len(good) // 2]):
         (tmp_path / "bad").write_bytes(bad)
         with pytest.raises(StorageError):
-            node.shelf.load(tmp_path / "bad")
+            node.admin.load(tmp_path / "bad")
     with pytest.raises(StorageError):
-        node.shelf.load(tmp_path / "not there")
+        node.admin.load(tmp_path / "not there")
     assert not node.objects
-    assert node.shelf.load(tmp_path / "good") == (0, 1, 2)
+    assert node.admin.load(tmp_path / "good") == (0, 1, 2)
 
 
 def test_a_folder_of_data(node, tmp_path, caplog):
@@ -126,7 +126,7 @@ def test_a_folder_of_data(node, tmp_path, caplog):
     assert found("#plain").tolist() == [[0, 1, 2], [3, 4, 5]]
     assert found("#array").tolist() == [0, 1, 2] and found("#w").tolist() == [1, 1]
     assert found("#patients").tolist() == [[50, 80.5, 1], [60, 70, 0]] and found("#safe").dtype == torch.float16
-    item = node.keeper.item(node.peer().search("#diabetes")[0][0])
+    item = node.object_manager.item(node.peer().search("#diabetes")[0][0])
     assert item.tags == {"#patients", "#diabetes"} and item.description == "From 2020"
     assert item.facts.allowed_users == ("bob",) and item.facts.owner is None
     if node.storage is None:
@@ -141,8 +141,10 @@ def test_a_folder_of_data(node, tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         third = load_folder(node.restart().worker, folder)
     assert len(third.new) == 2 and set(third.new) < ids and third.missing == [gone] and "1 objects" in caplog.text
-    assert found("#numbers").tolist() == [[1, 2], [3, 5]] and node.keeper.item(item.id).facts.allowed_users == ()
-    assert node.keeper.item(item.id).description == "columns: age, weight, kg, ok" and not node.peer().search(
+    assert (
+        found("#numbers").tolist() == [[1, 2], [3, 5]] and node.object_manager.item(item.id).facts.allowed_users == ()
+    )
+    assert node.object_manager.item(item.id).description == "columns: age, weight, kg, ok" and not node.peer().search(
         "#diabetes"
     )
 
@@ -189,8 +191,8 @@ def test_files_that_can_not_be_read_are_left_out(node, tmp_path, caplog):
         report = load_folder(node.worker, folder)
     assert len(report.new) == 1 and len(report.skipped) == len(BAD) + 7
     assert "allowed_user" in report.skipped["side2.csv"] and "both describe" in report.skipped["twice.csv"]
-    assert sum("left out" in record.message for record in caplog.records) == len(report.skipped)
+    assert sum("Skipped the file" in record.message for record in caplog.records) == len(report.skipped)
     assert "secret" not in caplog.text
     with pytest.raises(StorageError, match="not a folder"):
         load_folder(node.worker, folder / "good.csv")
-    assert isinstance(node.shelf, ObjectAdmin)
+    assert isinstance(node.admin, ObjectAdmin)
