@@ -51,18 +51,12 @@ class WebsocketServerWorker(VirtualWorker):
     # Workers of this process compute with it as with any other one; others over the network.
     is_in_this_process = True
 
-    def __new__(
-        cls,
-        hook: TorchHook | None = None,
-        host: str = "localhost",
-        port: int = 0,
-        id: ObjectId = 0,
-        *args: object,
-        **kwargs: Any,
-    ) -> WebsocketServerWorker:
-        """Return the registered worker of this class with this id; None if there is none."""
-        known: WebsocketServerWorker | None = cls._known(hook, id, True)
-        return object.__new__(cls) if known is None else known
+    if not TYPE_CHECKING:  # type checkers read __init__; subclasses may have further arguments
+
+        def __new__(cls, hook=None, host="localhost", port=0, id=0, *args, **kwargs):
+            """Return the registered worker of this class with this id; None if there is none."""
+            known = cls._known(hook, id, True)
+            return object.__new__(cls) if known is None else known
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from syft.core.context import local_worker
@@ -54,22 +54,11 @@ class NodeClient(WebsocketClientWorker, HostingClient):
         >>> node.search("#biopsies")  # doctest: +SKIP
     """
 
-    def __new__(
-        cls,
-        hook: TorchHook | None = None,
-        address: str = "",
-        credential: Credential | None = None,
-        id: ObjectId | None = 0,
-        is_client_worker: bool = False,
-        log_msgs: bool = False,
-        verbose: bool = False,
-        encoding: str = "ISO-8859-1",
-        token: str | None = None,
-        ca: str | os.PathLike[str] | None = None,
-        auto_add: bool = True,
-    ) -> Self:
-        """Return a new client: only the node itself knows its id."""
-        return object.__new__(cls)
+    if not TYPE_CHECKING:  # type checkers read __init__; subclasses may have further arguments
+
+        def __new__(cls, *args, **kwargs):
+            """Return a new client: only the node itself knows its id."""
+            return object.__new__(cls)
 
     def __init__(
         self,

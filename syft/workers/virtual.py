@@ -43,21 +43,12 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
         tensor([2., 4.])
     """
 
-    def __new__(
-        cls,
-        hook: TorchHook | None = None,
-        id: ObjectId = 0,
-        data: Iterable[torch.Tensor] | None = None,
-        is_client_worker: bool = False,
-        log_msgs: bool = False,
-        verbose: bool = False,
-        auto_add: bool = True,
-        serialize: bool = False,
-        threaded: bool = False,
-    ) -> VirtualWorker:
-        """Return the registered worker of this id, if there is one of this class."""
-        known = cls._known(hook, id, auto_add)
-        return super().__new__(cls) if known is None else known
+    if not TYPE_CHECKING:  # type checkers read __init__; subclasses may have further arguments
+
+        def __new__(cls, hook=None, id=0, *args, **kwargs):
+            """Return the registered worker of this id, if there is one of this class."""
+            known = cls._known(hook, id, kwargs.get("auto_add", True))
+            return super().__new__(cls) if known is None else known
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from syft.core.context import local_worker
@@ -57,24 +57,12 @@ class WebsocketClientWorker(RemoteWorker):
     # The address by which other nodes reach it, if it differs from the one used here.
     peer_url: str | None = None
 
-    def __new__(
-        cls,
-        hook: TorchHook | None = None,
-        host: str = "localhost",
-        port: int = 0,
-        secure: bool = False,
-        id: ObjectId = 0,
-        is_client_worker: bool = False,
-        log_msgs: bool = False,
-        verbose: bool = False,
-        data: Iterable[torch.Tensor] | None = None,
-        token: str | None = None,
-        ca: str | os.PathLike[str] | None = None,
-        auto_add: bool = True,
-    ) -> Self:
-        """Return the registered worker of this id, if there is one."""
-        known = cls._known(hook, id, auto_add)
-        return super().__new__(cls) if known is None else known
+    if not TYPE_CHECKING:  # type checkers read __init__; subclasses may have further arguments
+
+        def __new__(cls, hook=None, host="localhost", port=0, secure=False, id=0, *args, **kwargs):
+            """Return the registered worker of this id, if there is one."""
+            known = cls._known(hook, id, kwargs.get("auto_add", True))
+            return super().__new__(cls) if known is None else known
 
     def __init__(
         self,

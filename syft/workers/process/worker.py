@@ -70,18 +70,12 @@ class ProcessWorker(SpawnedWorker):
         >>> bob.stop()
     """
 
-    def __new__(
-        cls,
-        hook: TorchHook | None = None,
-        id: ObjectId = 0,
-        data: Iterable[torch.Tensor] | None = None,
-        verbose: bool = False,
-        auto_add: bool = True,
-        threads: int = 1,
-    ) -> ProcessWorker:
-        """Return the registered worker of this id, if there is one and its process is alive."""
-        known = cls._known(hook, id, auto_add)
-        return super().__new__(cls) if known is None or not known.is_alive() else known
+    if not TYPE_CHECKING:  # type checkers read __init__; subclasses may have further arguments
+
+        def __new__(cls, hook=None, id=0, *args, **kwargs):
+            """Return the registered worker of this id, if there is one and its process is alive."""
+            known = cls._known(hook, id, kwargs.get("auto_add", True))
+            return super().__new__(cls) if known is None or not known.is_alive() else known
 
     def __init__(
         self,

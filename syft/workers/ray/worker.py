@@ -59,23 +59,16 @@ class RayWorker(SpawnedWorker):
         >>> bob.stop()  # doctest: +SKIP
     """
 
-    def __new__(
-        cls,
-        hook: TorchHook | None = None,
-        id: ObjectId = 0,
-        data: Iterable[torch.Tensor] | None = None,
-        actor_options: Mapping[str, Any] | None = None,
-        verbose: bool = False,
-        auto_add: bool = True,
-        threads: int = 1,
-    ) -> RayWorker:
-        """Return the registered worker of this id, if there is one and its actor is alive."""
-        known = cls._known(hook, id, auto_add)
-        if known is not None and known.is_alive():
-            return known
-        if known is not None:
-            known._end()  # Ray may have restarted it, without its objects
-        return super().__new__(cls)
+    if not TYPE_CHECKING:  # type checkers read __init__; subclasses may have further arguments
+
+        def __new__(cls, hook=None, id=0, *args, **kwargs):
+            """Return the registered worker of this id, if there is one and its actor is alive."""
+            known = cls._known(hook, id, kwargs.get("auto_add", True))
+            if known is not None and known.is_alive():
+                return known
+            if known is not None:
+                known._end()  # Ray may have restarted it, without its objects
+            return super().__new__(cls)
 
     def __init__(
         self,
