@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from inspect import Parameter, Signature
 from typing import Any
 
 import torch
@@ -180,6 +181,18 @@ def _call_method(link: AbstractTensor, name: str) -> Any:
     return lambda *args, **kwargs: run(attribute, (link, *args), kwargs)
 
 
+_NAMED = Parameter.POSITIONAL_OR_KEYWORD
+_DIM = (Parameter("dim", _NAMED, default=None), Parameter("keepdim", _NAMED, default=False))
+_OTHER = (Parameter("other", _NAMED),)
+# Name of a tensor method -> its parameters, where they are not `other` alone.
+_PARAMETERS: dict[str, tuple[Parameter, ...]] = {
+    **dict.fromkeys(("sum", "mean", "max", "min", "argmax", "argmin"), _DIM),
+    **dict.fromkeys(("t", "neg", "relu", "inverse", "exp", "sigmoid", "log"), ()),
+    "pow": (Parameter("exponent", _NAMED),),
+    "chunk": (Parameter("chunks", _NAMED), Parameter("dim", _NAMED, default=0)),
+}
+
+
 def give_methods(cls: type[AbstractTensor], names: str) -> None:
     """Give a kind of link tensor methods as attributes of its class, so that they can be found and overridden."""
     for name in names.split():
@@ -194,6 +207,8 @@ def _method(name: str) -> Any:
 
     method.__name__ = name
     method.__doc__ = f"Run torch's `{name}` on this link."
+    parameters = (Parameter("self", _NAMED), *_PARAMETERS.get(name, _OTHER))
+    method.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return method
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -141,7 +142,21 @@ def _forwarder(name: str) -> Callable[..., Any]:
 
     forward.__name__ = name
     forward.__doc__ = f"Run `str.{name}` on the text."
-    return forward
+    return with_string_signature(forward)
+
+
+def with_string_signature(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a method the signature of the method of `str` that has its name."""
+    try:
+        found = inspect.signature(getattr(str, method.__name__))
+    except ValueError:  # Python knows no signature of str.find and the like
+        found = inspect.signature(_search)
+    method.__signature__ = found  # type: ignore[attr-defined]
+    return method
+
+
+def _search(self: String, sub: str, start: int | None = None, end: int | None = None, /) -> Any:
+    """Has the signature of find, index, count, startswith, and their counterparts from the right."""
 
 
 for _name in (*METHODS, *OPERATORS, *COMPARISONS):

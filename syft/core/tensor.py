@@ -131,9 +131,10 @@ class AbstractTensor(AbstractObject):
         """Return a copy with an id of its own."""
         return self.clone()
 
-    def clone(self, *args: object, **kwargs: object) -> Any:
+    def clone(self, *, memory_format: torch.memory_format | None = None) -> Any:
         """Return a copy of this link and of the tensor below it."""
-        return type(self)(**self.get_class_attributes()).on(self.child.clone(*args, **kwargs), wrap=False)
+        options = {} if memory_format is None else {"memory_format": memory_format}
+        return type(self)(**self.get_class_attributes()).on(self.child.clone(**options), wrap=False)
 
     @property
     def shape(self) -> torch.Size:

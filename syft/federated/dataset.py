@@ -99,21 +99,21 @@ class BaseDataset:
         self.targets = self.targets.get()
         return self
 
-    def fix_prec(self, *args: object, **kwargs: object) -> Self:
-        """Encode samples and targets in fixed precision; see the tensor method for the arguments."""
-        return self._each("fix_prec", *args, **kwargs)
+    def fix_prec(self, **options: object) -> Self:
+        """Encode samples and targets in fixed precision; the options are those of the tensor method."""
+        return self._each("fix_prec", **options)
 
     fix_precision = fix_prec
 
-    def float_prec(self, *args: object, **kwargs: object) -> Self:
+    def float_prec(self) -> Self:
         """Decode samples and targets."""
-        return self._each("float_prec", *args, **kwargs)
+        return self._each("float_prec")
 
     float_precision = float_prec
 
-    def share(self, *args: object, **kwargs: object) -> Self:
-        """Share samples and targets among workers; see the tensor method for the arguments."""
-        return self._each("share", *args, **kwargs)
+    def share(self, *workers: object, **options: object) -> Self:
+        """Share samples and targets among workers; the options are those of the tensor method."""
+        return self._each("share", *workers, **options)
 
     def tag(self, *tags: str) -> Self:
         """Add tags to samples and targets."""

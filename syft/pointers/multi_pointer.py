@@ -89,9 +89,10 @@ class MultiPointerTensor(AbstractTensor):
         results = [pointer.location._objects[pointer.id_at_location] for pointer in self.child.values()]
         return sum(results[1:], results[0]) if sum_results else results
 
-    def clone(self, *args: object, **kwargs: object) -> Any:
+    def clone(self, *, memory_format: torch.memory_format | None = None) -> Any:
         """Copy every tensor at its worker."""
-        return MultiPointerTensor(children=[p.clone(*args, **kwargs) for p in self.child.values()], owner=self._owner)
+        copies = [pointer.clone(memory_format=memory_format) for pointer in self.child.values()]
+        return MultiPointerTensor(children=copies, owner=self._owner)
 
     @staticmethod
     def dispatch(args: object, worker: object) -> Any:

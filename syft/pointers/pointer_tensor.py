@@ -126,9 +126,9 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         """Set `grad`, `data` or `requires_grad` of the remote tensor."""
         set_attribute(self, name, value)
 
-    def clone(self, *args: object, **kwargs: object) -> Any:
+    def clone(self, *, memory_format: torch.memory_format | None = None) -> Any:
         """Return a second tensor at the worker, with the same values."""
-        return call(torch.Tensor.clone, (self, *args), kwargs)
+        return call(torch.Tensor.clone, (self,), {} if memory_format is None else {"memory_format": memory_format})
 
     def copy(self) -> Any:
         """Return a copy of the remote tensor."""

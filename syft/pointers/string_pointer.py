@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from syft.core.string import COMPARISONS, METHODS, OPERATORS, String
+from syft.core.string import COMPARISONS, METHODS, OPERATORS, String, with_string_signature
 from syft.core.string_limits import run_for_peer
 from syft.core.trees import map_tensors
 from syft.hook.functions import register_command
@@ -31,7 +31,7 @@ def _remote(name: str) -> Callable[..., Any]:
 
     method.__name__ = name
     method.__doc__ = f"Run `str.{name}` on the remote string."
-    return method
+    return with_string_signature(method)
 
 
 for _name in (*METHODS, *OPERATORS, *COMPARISONS, "__len__"):

@@ -124,7 +124,13 @@ class AdditiveSharingTensor(Viewable):
         """None: integers have no gradient."""
         return None
 
-    def backward(self, *args: object, **kwargs: object) -> None:
+    def backward(
+        self,
+        gradient: object = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: object = None,
+    ) -> None:
         """Do nothing: gradients are computed from the tensor around this link."""
 
     def get(self) -> torch.Tensor:
@@ -178,7 +184,7 @@ class AdditiveSharingTensor(Viewable):
         self.child = _sharing[0].refreshed(self).child
         return self
 
-    def clone(self, *args: object, **kwargs: object) -> AdditiveSharingTensor:
+    def clone(self, *, memory_format: torch.memory_format | None = None) -> AdditiveSharingTensor:
         """Copy each share at its party."""
         return self.like({party: pointer.clone() for party, pointer in self.child.items()})
 

@@ -64,11 +64,11 @@ class LoggingTensor(AbstractTensor):
         _log("Log method add")
         return run(_torch.Tensor.add, (_self, *args), kwargs)
 
-    def manual_add(self, *args: object, **kwargs: object) -> Any:
+    def manual_add(self, other: object, **options: object) -> Any:
         """The same as `add`, without the decorator."""
         _log("Log method manual_add")
-        below = [arg.child if isinstance(arg, LoggingTensor) else arg for arg in args]
-        return LoggingTensor().on(run(_torch.Tensor.add, (self.child, *below), kwargs), wrap=False)
+        below = other.child if isinstance(other, LoggingTensor) else other
+        return LoggingTensor().on(run(_torch.Tensor.add, (self.child, below), options), wrap=False)
 
     @staticmethod
     @overloaded.module

@@ -139,7 +139,13 @@ class FixedPrecisionTensor(Viewable):
         """None: gradients belong to the tensor around this link."""
         return None
 
-    def backward(self, *args: object, **kwargs: object) -> None:
+    def backward(
+        self,
+        gradient: object = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: object = None,
+    ) -> None:
         """Do nothing: gradients are computed from the tensor around this link."""
 
     def attr(self, attr_name: str) -> Any:
@@ -221,7 +227,7 @@ class FixedPrecisionTensor(Viewable):
             self.child.refresh()
         return self
 
-    def clone(self, *args: object, **kwargs: object) -> FixedPrecisionTensor:
+    def clone(self, *, memory_format: torch.memory_format | None = None) -> FixedPrecisionTensor:
         """Return a copy of this link and of its child."""
         return self.like(self.child.clone())
 

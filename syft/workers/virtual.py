@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from syft.hook.torch_hook import TorchHook
 
 
+# Ids of sent objects that a threaded worker remembers: more than its queue holds.
+MAX_RECENT_IDS = 10_000
+
+
 class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
     """A worker in this process, with value semantics: sent objects are copied.
 
@@ -66,6 +70,7 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
             self.load_data(data or ())
             return
         self._incoming: list[Any] = []
+        self._recent_ids: dict[ObjectId, None] = {}
         self._stream_type = ThreadStream if threaded else BytesStream if serialize else InlineStream
         super().__init__(hook, id, data, is_client_worker, log_msgs, verbose, auto_add)
         # Bytes never leave the process, so a script module in them comes from the user.
@@ -77,8 +82,16 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
         return self._stream_type is ThreadStream
 
     def _may_hold(self, obj_id: ObjectId) -> bool:
-        """Return True if it serves in a thread: an object that is on its way is not in the store yet."""
-        return self.is_threaded or super()._may_hold(obj_id)
+        """Return whether it holds an object, or was sent one with this id that its thread may not have stored yet."""
+        if super()._may_hold(obj_id):
+            return True
+        if not self.is_threaded:
+            return False
+        was_sent = obj_id in self._recent_ids
+        self._recent_ids[obj_id] = None
+        if len(self._recent_ids) > MAX_RECENT_IDS:
+            del self._recent_ids[next(iter(self._recent_ids))]
+        return was_sent
 
     def open_stream(self, client: BaseWorker) -> Any:
         """Open a stream from a client of this process."""

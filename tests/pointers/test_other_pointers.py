@@ -121,5 +121,5 @@ def test_only_wrapped_objects_are_called(bob):
 
     with pytest.raises(CommandNotAllowedError, match="Calling a Tensor"):
         call_by_name("syft.call", (x.child,), {})
-    with pytest.raises(SerdeError, match="no wire form"):
+    with pytest.raises(SerdeError, match="can.t be serialized"):
         sy.ObjectWrapper(print, id="evil").send(bob)

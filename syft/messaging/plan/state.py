@@ -89,18 +89,18 @@ class State(Bufferizable):
         for placeholder, tensor in zip(self.state_placeholders, replaced, strict=True):
             placeholder.child = tensor
 
-    def fix_precision_(self, *args: object, **kwargs: object) -> None:
-        """Encode the tensors in fixed precision."""
-        self._replace("fix_precision", *args, **kwargs)
+    def fix_precision_(self, *args: object, **options: object) -> None:
+        """Encode the tensors in fixed precision; the arguments are those of the tensor method."""
+        self._replace("fix_precision", *args, **options)
 
     def float_precision_(self) -> None:
         """Decode the tensors."""
         self._replace("float_precision")
 
-    def share_(self, *args: object, **kwargs: object) -> None:
+    def share_(self, *workers: object, **options: object) -> None:
         """Share the tensors among workers; autograd records them only with `requires_grad=True`."""
-        self._replace("share", *args, **kwargs)
-        if kwargs.get("requires_grad"):
+        self._replace("share", *workers, **options)
+        if options.get("requires_grad"):
             return
         for placeholder in self.state_placeholders:
             tensor: Any = placeholder.child
