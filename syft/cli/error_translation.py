@@ -12,7 +12,7 @@ _WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"List them: GET /v1/budget", r"List them: python -m syft node budget show"),
         (r"see which there are with (requests|grants)\.list\(\)", r"list them: python -m syft node \1 list"),
         (r"port=\.\.\.", "--port"),
-        (r"pass home\\.", "pass --home FOLDER."),
+        (r"pass home\.", "pass --home FOLDER."),
         (r"ca='authority\.pem'", "--ca authority.pem"),
         (r"pass secure=True, and ca=\.\.\.", "write wss:// before its name, and give --ca FILE"),
         (r"pass token=\.\.\. to sy\.connect, or --token-file FILE to a command", "give --token-file FILE"),

@@ -291,7 +291,7 @@ def test_tokens_that_are_not_good(hook, target):
         "alg none": f"eyJhbGciOiJub25lIn0.{body}.",
     }
     for name, token in forged.items():
-        with pytest.raises(AuthenticationError, match=WHY.get(name, "not a token of this node")):
+        with pytest.raises(AuthenticationError, match=WHY.get(name, "not a valid token of this node")):
             sy.connect(target.url, token=token, ca=target.ca, hook=hook)
     with pytest.raises(AuthenticationError, match=WHY["none"]):
         sy.connect(target.url, token=None, ca=target.ca, hook=hook)
@@ -305,7 +305,7 @@ def test_tokens_that_are_not_good(hook, target):
 
 @pytest.mark.parametrize("name", ["expired", "revoked", "other purpose", "other node"])
 def test_tokens_that_were_good_once_or_elsewhere(hook, target, name):
-    with pytest.raises(AuthenticationError, match=WHY.get(name, "not a token of this node")) as caught:
+    with pytest.raises(AuthenticationError, match=WHY.get(name, "not a valid token of this node")) as caught:
         sy.connect(target.url, token=target.tokens[name], ca=target.ca, hook=hook)
     assert target.tokens[name] not in str(caught.value)
     still_there(hook, target)

@@ -185,7 +185,7 @@ def test_a_store_belongs_to_one_node(hospital):
 @pytest.mark.parametrize("name", ["two words", "a/b", "", "-x", "a" * 101, "a:b", "x\n"])
 def test_the_id_of_a_node_is_one_word(name):
     found = run("node", "start", "--no-store", f"--id={name}")
-    assert found.code == 1 and "one word of letters" in found.err
+    assert found.code == 1 and "Use letters" in found.err
 
 
 def test_files_that_are_published_twice_or_hold_something_else(hospital, tmp_path):
@@ -199,7 +199,7 @@ def test_files_that_are_published_twice_or_hold_something_else(hospital, tmp_pat
     assert run("node", "data", "export", obj_id, tmp_path / "out.csv", *hospital.store).code == 0
     assert (tmp_path / "out.csv").read_text() == "age,weight\n16777217,80.5\n"
     wrong = run("node", "data", "publish", module, *hospital.store)
-    assert wrong.code == 1 and "save its state_dict()" in wrong.err and "weights_only" not in wrong.err
+    assert wrong.code == 1 and "save the state_dict()" in wrong.err and "weights_only" not in wrong.err
     assert len(wrong.err.splitlines()) == 2  # how the node was reached, and what is wrong
 
 

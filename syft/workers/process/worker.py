@@ -197,7 +197,7 @@ class ChildHandle:
 
 
 def _spawn(control: socket.socket, listener: socket.socket, threads: int) -> subprocess.Popen[bytes]:
-    home = str(Path(__file__).resolve().parents[2])
+    home = str(Path(__file__).resolve().parents[3])
     handles = (control.fileno(), listener.fileno())
     return subprocess.Popen(  # noqa: S603  (this very interpreter, and nothing from outside)
         [sys.executable, "-P", "-c", _START, home, MAIN, *map(str, handles)],
