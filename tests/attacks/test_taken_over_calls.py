@@ -76,7 +76,7 @@ else:
     sock.close()
 """
 # The same for all of them: it does not reveal what answers there.
-REFUSAL = "NodeLostError Node 'there' is lost to this session: it can't be reached."
+REFUSAL = "NodeLostError The session at node 'there' is over: it can't be reached."
 SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: syft-peer\r\n\r\n"
 SERVICES = {
     "a database": [b"+SECRET of a local database"],

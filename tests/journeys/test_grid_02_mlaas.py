@@ -76,7 +76,7 @@ def test_an_encrypted_model_as_a_service(grid_of):
             holder.download_model("convnet")
         with pytest.raises(SyftError):
             sy.local_worker.stream_to(holder).fetch("model:convnet")
-        with pytest.raises(RuntimeError, match="by the user who hosted it"):
+        with pytest.raises(RuntimeError, match="Only the user who hosts the model"):
             holder.delete_model("convnet")
     assert patient.run_remote_inference("convnet", 2 * data, mpc=True).item() == pytest.approx(1044, abs=1e-2)
     with pytest.raises(ModelNotFoundError):

@@ -104,9 +104,9 @@ def test_every_point_of_a_small_domain():
 
 def test_a_key_that_does_not_fit_is_refused():
     key, _ = fss_keys.equal_keys(torch.arange(4), generator)
-    with pytest.raises(ValueError, match="does not fit 5 numbers of 64 bits"):
+    with pytest.raises(ValueError, match="is not for 5 numbers of 64 bits"):
         fss_keys.evaluate(0, key, torch.arange(5))
-    with pytest.raises(ValueError, match="does not fit"):
+    with pytest.raises(ValueError, match="is not for"):
         fss_keys.evaluate(0, key, torch.arange(4), bits=63)
 
 

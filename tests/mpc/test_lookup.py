@@ -16,7 +16,7 @@ from tests.mpc.running import run
 SIGMOID = table_of("sigmoid", 1 << 16)
 LOW = SIGMOID.options["low"]
 NO_DIGIT = f"1 to {MAX_WIDTH} bits of a word"
-NO_DROP = f"polynomials up to degree {MAX_DEGREE}"
+NO_DROP = f"degree of 0 to {MAX_DEGREE}"
 
 REFUSED_PLACES: dict[str, tuple[LookupPosition, str]] = {
     "one bit more dropped than there are below the digit": (LookupPosition(((10, 4),), 11, 2), NO_DROP),
@@ -61,11 +61,11 @@ def test_the_dealer_refuses_bits_that_do_not_exist_before_it_draws(case: str) ->
         ({"drop": LOW + 1}, "some of 64 bits"),
         ({"drop": 60}, "some of 64 bits"),
         ({"drop": -1}, "some of 64 bits"),
-        ({"factor": 1 << 70}, r"whole numbers below 2\^63"),
-        ({"edges": (5, 4)}, "first edge is below the second one"),
-        ({"edges": (0, 1, 2)}, "a line on either side"),
-        ({"outside": (1, 2)}, "a line on either side"),
-        ({"times": 0.5}, r"whole numbers below 2\^63"),
+        ({"factor": 1 << 70}, r"integers below 2\^63"),
+        ({"edges": (5, 4)}, "first edge must be below the second one"),
+        ({"edges": (0, 1, 2)}, "two edges"),
+        ({"outside": (1, 2)}, "two edges"),
+        ({"times": 0.5}, r"integers below 2\^63"),
     ],
     ids=str,
 )

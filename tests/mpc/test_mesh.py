@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import socket
 import struct
 import threading
 import time
@@ -224,7 +225,7 @@ def test_a_dealer_that_nobody_knows(world):
 def test_seeds_are_for_members_only(world):
     seeds = dealer_service.Provider()
     for parties in (("a", "b"), ("mallory",), ("mallory", "mallory"), "mallory"):
-        ours, theirs = framing.socket.socketpair()
+        ours, theirs = socket.socketpair()
         thread = threading.Thread(target=seeds.serve, args=(PeerIdentity("mallory"), theirs))
         thread.start()
         connection = framing.FramedConnection(SocketPipe(ours), 1000)

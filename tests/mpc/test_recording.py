@@ -58,7 +58,7 @@ def test_outlines_give_no_numbers(cast):
 
 def test_fetching_inside_is_refused_too(cast):
     x = shared(cast, torch.tensor([1, 2, 3]))
-    with ShareRecording(), pytest.raises(SymbolicShareError, match="outside of the function"):
+    with ShareRecording(), pytest.raises(SymbolicShareError, match="outside of the recorded function"):
         (x + 1).get()
 
 

@@ -187,7 +187,7 @@ def test_requests_need_a_node_with_an_owner(bob):
     pointer = torch.ones(2).send(bob)
     with pytest.raises(SyftError, match="has no owner"):
         pointer.request(reason="x")
-    with pytest.raises(SyftError, match="on a pointer"):
+    with pytest.raises(SyftError, match="needs a pointer"):
         torch.ones(2).request(reason="x")
 
 
