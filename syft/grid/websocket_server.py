@@ -53,9 +53,9 @@ class WebsocketServerWorker(VirtualWorker):
 
     if not TYPE_CHECKING:  # type checkers read __init__; subclasses may have further arguments
 
-        def __new__(cls, hook=None, host="localhost", port=0, id=0, *args, **kwargs):
+        def __new__(cls, *args, **kwargs):
             """Return the registered worker of this class with this id; None if there is none."""
-            known = cls._known(hook, id, True)
+            known = cls._registered(args, kwargs)
             return object.__new__(cls) if known is None else known
 
     def __init__(

@@ -13,7 +13,6 @@ from syft.workers.abstract import AbstractWorker
 from syft.workers.execution.session import serving
 
 if TYPE_CHECKING:
-    from syft.hook.torch_hook import TorchHook
     from syft.workers.base import BaseWorker
     from syft.workers.delegation.grants import Delegation
 
@@ -29,12 +28,23 @@ class AddressBook:
         self._known_workers: dict[ObjectId, Any] = {}
 
     @classmethod
-    def _known(cls, hook: TorchHook | None, id: ObjectId, auto_add: bool) -> Self | None:
-        """Return the registered worker of an id, if it is of this class: a notebook cell may run twice."""
-        local = getattr(hook, "local_worker", None)
-        known = local._known_workers.get(id) if local is not None and auto_add else None
+    def _registered(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Self | None:
+        """Return the registered worker of an id, if it is of this class: a notebook cell may run twice.
+
+        Args:
+            args: the positional arguments of the class.
+            kwargs: its keyword arguments. Those of subclasses are ignored.
+        """
+        # A subclass may pass its arguments on as *args.
+        signatures = (vars(kind).get("__signature__") for kind in cls.__mro__)
+        names = next(found.parameters for found in signatures if found is not None and "hook" in found.parameters)
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        local = getattr(given.get("hook"), "local_worker", None)
+        if local is None or not given.get("auto_add", True):
+            return None
+        known: Self | None = local._known_workers.get(given.get("id", 0))
         if known is not None and type(known) is not cls:
-            raise RuntimeError(f"Worker {id!r} is already known, as a {type(known).__name__}. Choose another id.")
+            raise RuntimeError(f"Worker {known.id!r} is already known, as a {type(known).__name__}. Choose another id.")
         return known
 
     def _join(self, local: Any) -> None:

@@ -49,9 +49,9 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
 
     if not TYPE_CHECKING:  # type checkers read __init__; subclasses may have further arguments
 
-        def __new__(cls, hook=None, id=0, *args, **kwargs):
+        def __new__(cls, *args, **kwargs):
             """Return the registered worker of this id, if there is one of this class."""
-            known = cls._known(hook, id, kwargs.get("auto_add", True))
+            known = cls._registered(args, kwargs)
             return super().__new__(cls) if known is None else known
 
     def __init__(

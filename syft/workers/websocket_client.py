@@ -59,9 +59,9 @@ class WebsocketClientWorker(RemoteWorker):
 
     if not TYPE_CHECKING:  # type checkers read __init__; subclasses may have further arguments
 
-        def __new__(cls, hook=None, host="localhost", port=0, secure=False, id=0, *args, **kwargs):
+        def __new__(cls, *args, **kwargs):
             """Return the registered worker of this id, if there is one."""
-            known = cls._known(hook, id, kwargs.get("auto_add", True))
+            known = cls._registered(args, kwargs)
             return super().__new__(cls) if known is None else known
 
     def __init__(

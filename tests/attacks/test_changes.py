@@ -282,9 +282,7 @@ def test_a_published_training_plan_is_not_trained_by_a_stranger(owned, place, ho
             # A plan that trains on private data has to move to where that is, with its parameters.
             for data in (Ref(3), owned.keep("torch.Tensor.mul", Ref(3), 2)):
                 response = owned.call(RUN_PLAN, Ref(name), data)
-                assert refused(response, "GetNotPermittedError", "it belongs to another user. Work on a copy"), (
-                    response
-                )
+                assert refused(response, "GetNotPermittedError", "it belongs to another user. Work on a copy"), response
                 assert error_name(owned.get(owned.next_id)) == "ObjectNotFoundError"
         else:
             owned.keep(RUN_PLAN, Ref(name), Ref(3))

@@ -15,7 +15,7 @@ from tests.mpc.running import run
 
 SIGMOID = table_of("sigmoid", 1 << 16)
 LOW = SIGMOID.options["low"]
-NO_DIGIT = f"1 to {MAX_WIDTH} bits of a word"
+NO_DIGIT = f"1 to {MAX_WIDTH} of 64 bits"
 NO_DROP = f"degree of 0 to {MAX_DEGREE}"
 
 REFUSED_PLACES: dict[str, tuple[LookupPosition, str]] = {

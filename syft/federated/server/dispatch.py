@@ -150,7 +150,7 @@ class MixedDispatcher:
         elsewhere: dict[int, list[Job]] = {}
         for job in jobs:
             if not job.client.is_here:
-                pool = getattr(job.client, "crew", self.threads)
+                pool = getattr(job.client, "dispatcher", self.threads)
                 self._pools[id(pool)] = pool
                 elsewhere.setdefault(id(pool), []).append(job)
         if not here and len(elsewhere) == 1:

@@ -72,9 +72,9 @@ class ProcessWorker(SpawnedWorker):
 
     if not TYPE_CHECKING:  # type checkers read __init__; subclasses may have further arguments
 
-        def __new__(cls, hook=None, id=0, *args, **kwargs):
+        def __new__(cls, *args, **kwargs):
             """Return the registered worker of this id, if there is one and its process is alive."""
-            known = cls._known(hook, id, kwargs.get("auto_add", True))
+            known = cls._registered(args, kwargs)
             return super().__new__(cls) if known is None or not known.is_alive() else known
 
     def __init__(

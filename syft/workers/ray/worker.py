@@ -61,9 +61,9 @@ class RayWorker(SpawnedWorker):
 
     if not TYPE_CHECKING:  # type checkers read __init__; subclasses may have further arguments
 
-        def __new__(cls, hook=None, id=0, *args, **kwargs):
+        def __new__(cls, *args, **kwargs):
             """Return the registered worker of this id, if there is one and its actor is alive."""
-            known = cls._known(hook, id, kwargs.get("auto_add", True))
+            known = cls._registered(args, kwargs)
             if known is not None and known.is_alive():
                 return known
             if known is not None:
