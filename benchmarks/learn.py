@@ -60,7 +60,7 @@ class Class(Site):
 
 @dataclasses.dataclass(frozen=True)
 class LessonLine(Line):
-    """What was measured of one row."""
+    """The measurements of one row."""
 
     @property
     def verdicts(self) -> list[Row]:

@@ -57,7 +57,7 @@ class Site:
         self.wait()
 
     def wait(self) -> None:
-        """Return when both parties have done all that they were told."""
+        """Return when both parties have finished all requests."""
         for worker in (self.alice, self.bob):
             if getattr(worker, "in_own_process", False):
                 worker.synchronize()
@@ -105,7 +105,7 @@ def sites(kind: type[Site] = Site) -> Iterator[dict[str, Site]]:
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """What was measured of one row.
+    """The measurements of one row.
 
     Attributes:
         work: the row.

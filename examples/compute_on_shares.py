@@ -1,7 +1,7 @@
 """Hospitals compare their queues without telling them: `python examples/compute_on_shares.py`.
 
 Every worker is a process of its own. Each hospital splits its numbers into shares, there, for two parties that compute;
-a third one deals the randomness they need. Results go to who asks for them, and nobody learns more.
+a third one deals the randomness they need. Results go to the client, and nobody learns more.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def main() -> dict[str, float | str]:
     names = ("anna", "carl", "dealer", *QUEUES)
     workers = {name: sy.ProcessWorker(hook, id=name) for name in names}
     try:
-        # What the hospitals hold; with real ones it would be there already, found by worker.search("#queue").
+        # The data of the hospitals; real hospitals would hold it already, and worker.search("#queue") would find it.
         held = {name: torch.tensor(queue).send(workers[name]) for name, queue in QUEUES.items()}
         parties = (workers["anna"], workers["carl"])
         shares = [

@@ -30,7 +30,7 @@ torch.set_num_threads(1)
 # Workers in processes of their own start from a warm process; tests of how they start do so `with warm.cold()`.
 process_worker._spawn = warm.spawn
 template.launch_interpreter = warm.launch_template
-# Nodes that are not told where to keep what they keep do so here, also in other processes; never in the user's home.
+# Nodes without a store use this folder, also in other processes; never the user's home.
 _home = tempfile.TemporaryDirectory(prefix="resyft-tests-")
 os.environ["RESYFT_HOME"] = _home.name
 _number = itertools.count()
@@ -43,7 +43,7 @@ hypothesis.settings.load_profile("tests")
 LONGEST = """
     grid/rights/test_noninterference grid/test_killed_processes attacks/test_hostile_processes attacks/test_byte_budget
     workers/test_ray attacks/test_nodes attacks/test_node_fuzz attacks/test_availability mpc/test_matrix_in_processes
-    test_docs remote/test_foresight workers/test_proxies cli/test_deploy mpc/test_matrix grid/test_faults grid/test_storage
+    test_docs remote/test_foresight workers/test_contract workers/test_proxies cli/test_deploy mpc/test_matrix grid/test_faults grid/test_storage
     federated/test_ray_pool mpc/test_functions mpc/test_models workers/test_process mpc/test_optimizers mpc/test_transcripts
     cli/test_cli attacks/test_openapi mpc/test_nodes attacks/test_limits mpc/test_training attacks/test_sessions
 """.split()

@@ -147,7 +147,7 @@ def forget(hook, *workers):
 
 
 class Line:
-    """A line to a server that can be cut, or stop to carry anything, at any moment or after so many bytes."""
+    """A connection to a server that can be cut or stalled, at any moment or after a number of bytes."""
 
     def __init__(self, port, host="127.0.0.1"):
         self.target = (host, port)

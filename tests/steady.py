@@ -1,4 +1,4 @@
-"""What makes tests of chance the same each time: the words that hide data."""
+"""Repeatable random numbers for tests of random protocols."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from syft.grid.isolation.processes import template
 from syft.workers.process import worker
 
-# What is imported before anything is forked.
+# Modules that are imported before the first fork.
 _IMPORTED = """
 import torch
 fresh = torch.get_rng_state()
@@ -36,7 +36,7 @@ syft.grid.isolation.session.process.prepare()
 from syft.workers.access.fake_execution import warm_up
 """
 
-# The warm process. It forks twice, so that the new process becomes a child of whoever asked for it.
+# The warm process. It forks twice, so that the new process becomes a child of the process that asked for it.
 _TEMPLATE = (
     _IMPORTED
     + """
@@ -62,7 +62,7 @@ def become(told, handles, asker):
     for handle, place in zip(moved, wanted, strict=True):
         os.dup2(handle, place, inheritable=True)
         os.close(handle)
-    # Python's own streams are made anew for them.
+    # Python's own streams are created again for them.
     sys.stdin = sys.__stdin__ = open(0, closefd=False)
     sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)
     sys.stderr = sys.__stderr__ = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)

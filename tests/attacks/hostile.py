@@ -1,4 +1,4 @@
-"""What a hostile peer has: bytes of any shape, and a session of its own. Shared by the attack tests."""
+"""A hostile peer: arbitrary bytes, and a session of its own. Shared by the attack tests."""
 
 from __future__ import annotations
 

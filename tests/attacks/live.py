@@ -100,7 +100,7 @@ def objects_of(target, user):
 
 
 def state_of(target):
-    """What the node has that is nothing of bob's, in whose name all attacks are: as its owner sees it, and its files."""
+    """The objects of the node that do not belong to bob, on whose behalf all attacks run: as its owner sees them, and its files."""
 
     def ask(what):
         return ask_api(target, "owner", what)

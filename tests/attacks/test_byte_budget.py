@@ -36,7 +36,7 @@ from tests.nodes import forget, node, soon
 MiB = 1 << 20
 MESSAGE = 32 * MiB
 CIRCLE = "0123456789abcdef" * 2
-# What the owner keeps to itself.
+# The owner's private data.
 PREPARE = """
 from syft.grid.storage import ObjectAdmin
 ObjectAdmin(node.object_manager).publish(torch.arange(4.0).tag("#secret"), tags=("#secret",), description="four numbers")

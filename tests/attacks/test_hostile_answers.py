@@ -44,7 +44,7 @@ from tests.attacks.hostile import (
 
 
 class LyingStream(BytesStream):
-    """Sends honestly and answers with whatever its worker was told to lie."""
+    """Sends honestly, and answers with the lie that its worker was given."""
 
     def _exchange(self, *args, **kwargs):
         honest = super()._exchange(*args, **kwargs)

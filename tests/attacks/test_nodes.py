@@ -52,7 +52,7 @@ NEEDLES = (
     b"41.43",
     b"7341.6",
 )
-# What the node's process does before it serves: the owner's data, and tokens that are not good.
+# Set-up of the node's process before it serves: the owner's data, and invalid tokens.
 PREPARE = f"""
 import time
 import warnings
@@ -114,7 +114,7 @@ def target(folder, authority):
 
 @pytest.fixture
 def hasty(tmp_path, authority):
-    """A node that does not wait long for who is silent."""
+    """A node that does not wait long for silent clients."""
     with attacked(tmp_path, authority, heartbeat=2.0) as process:
         yield process
 
@@ -270,7 +270,7 @@ def test_names_in_messages_count_for_nothing(hook, target, mallory):
     still_there(hook, target)
 
 
-# What a token that is not good is refused with, if not as one that the node did not make.
+# The refusals of invalid tokens, where they differ from that of a token of another node.
 WHY = {
     "none": "requires a token",
     "expired": "expired",
@@ -312,7 +312,7 @@ def test_tokens_that_were_good_once_or_elsewhere(hook, target, name):
 
 
 def test_a_session_is_nobody_elses(hook, target, alice):
-    """Whoever learns the id of a session, or even its secret, is still somebody else."""
+    """A client that learns the id of a session, or even its secret, is still another client."""
     stream = sy.local_worker.stream_to(alice)
     session_id, secret = stream._session
     context = client_context(target.ca)
@@ -489,7 +489,7 @@ def test_a_million_tiny_objects(hook, target, alice):
         for _ in range(100):
             kept += [torch.zeros(0).send(eve) for _ in range(100)]
             eve.synchronize()
-    with contextlib.suppress(QuotaExceededError):  # others of the last hundred, after the first was told
+    with contextlib.suppress(QuotaExceededError):  # others of the last hundred, after the first was reported
         eve.synchronize()
     assert len(kept) < 3000
     assert torch.equal((torch.ones(2).send(alice) + 1).get(), torch.full((2,), 2.0))

@@ -122,7 +122,7 @@ def test_as_nobody(place):
     assert place.ask("GET", "/v1/users", place.owner)[1] == before
 
 
-# What a user may do; everything else is the owner's.
+# Operations of users; all others are for owners.
 FOR_USERS = {
     "GET /health", "GET /version", "GET /metrics", "GET /v1/objects", "GET /v1/objects/{object_id}", "GET /v1/requests",
     "GET /v1/budget", "GET /v1/budget/entries", "GET /v1/whoami",

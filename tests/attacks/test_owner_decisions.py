@@ -1,4 +1,4 @@
-"""What the owner sees before a decision, and decisions that a restart keeps."""
+"""The owner's view before a decision, and decisions that survive a restart."""
 
 from __future__ import annotations
 

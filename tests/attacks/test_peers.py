@@ -403,7 +403,7 @@ def test_a_node_that_others_reach_speaks_tls_only(tmp_path):
 
 
 def served(answer):
-    """A port that answers whoever comes with some bytes; returns it, and what came."""
+    """Open a port that answers every client with some bytes; yields it, and the bytes received."""
     listener = socket.create_server(("127.0.0.1", 0))
     came = []
 

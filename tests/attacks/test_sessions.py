@@ -1,4 +1,4 @@
-"""PAINS 3, 7 and 13: who asks, which ids, what is left behind, and what one peer may do to another's objects."""
+"""PAINS 3, 7 and 13: identity of clients, ids, objects left behind, and operations on another peer's objects."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def test_references_to_attributes_and_to_nothing(gang):
     for attribute in ("grad", "__class__", "grad_fn", "_base"):
         gang.refused("add_public", ((Ref(mine.id, attribute), 1), (Ref(theirs.id, attribute), 1)))
     gang.refused("add_public", ((Ref(12345), 1), (theirs, 1)))
-    # What stands in options is public: a reference there names nothing.
+    # Options are public: a reference in them names nothing.
     gang.refused("open", ((), ()), ({"x": mine}, {"x": theirs}))
 
 

@@ -17,7 +17,7 @@ from tests.steady import same_words as same_words
 NAMES = ("alice", "bob", "charlie")
 TRAINED_ON = 1500
 
-# What the owner of a server does before it serves: three data sets. The samples of "meeting" are there when all three
+# Set-up of a server by its owner: three data sets. The samples of "meeting" are there when all three
 # owners have been asked for theirs, so who asks one after the other waits in vain.
 PREPARE = """
 import time

@@ -1,4 +1,4 @@
-"""Part 10: models trained where the data is; parameters shared by who holds them, and averaged under encryption."""
+"""Part 10: models trained where the data is; parameters shared by their holders, and averaged under encryption."""
 
 import pytest
 import torch

@@ -95,7 +95,7 @@ def test_encrypted_training_on_digits(make_worker, kind, count, nothing_left):
     labels = torch.cat([target for _, target in loader[STEPS : STEPS + 2]])
     assert score == torch.cat(found).eq(labels).sum().item()
 
-    # What it has learnt is what it learns in clear.
+    # It learns the same as without encryption.
     optimizer.zero_grad()
     model.get().float_precision()
     for mine, theirs in zip(model.parameters(), proxy.parameters(), strict=True):

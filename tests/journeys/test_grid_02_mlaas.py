@@ -14,7 +14,7 @@ HOSTS = ("mlaas-1", "mlaas-2", "mlaas-3", "mlaas-4")
 
 
 class Net(sy.Plan):
-    """What the tutorial hosts: 1000 + 4a + 9b."""
+    """The model of the tutorial: 1000 + 4a + 9b."""
 
     def __init__(self):
         super().__init__(id="convnet")
@@ -70,7 +70,7 @@ def test_an_encrypted_model_as_a_service(grid_of):
     assert len(holders) == 3 and {node.id for node in (*holders, dealer)} == set(HOSTS)
     assert sorted(len(node.models) for node in patient.workers) == [0, 1, 1, 1]
 
-    # Who may ask gets answers, and nothing of the model.
+    # Users with permission get answers, and nothing of the model.
     for holder in holders:
         with pytest.raises(ModelError, match="may not be downloaded"):
             holder.download_model("convnet")

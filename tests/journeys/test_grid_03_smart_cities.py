@@ -58,7 +58,7 @@ def test_the_average_of_three_homes(clients):
     assert (total / 3).get() == pytest.approx(expected.item(), abs=1e-5)
     assert len(grid.search("#energy-consumption")) == 3  # nothing was taken away
 
-    # Somebody whom the homes did not name sees that there is something, and gets nothing of it.
+    # A user that the homes did not name sees that data exists, and gets none of it.
     burglars = sy.PrivateGridNetwork(*clients("burglar"))
     seen = burglars.search("#energy-consumption")["home-1"][0]
     for way in (lambda: seen.get(), lambda: seen.mean().get(), lambda: seen.mean().move(burglars.workers[1])):

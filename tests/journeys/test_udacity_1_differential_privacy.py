@@ -121,7 +121,7 @@ def test_pate_analysis():
     num_teachers, num_examples, num_labels = 100, 100, 10
     generator = np.random.RandomState(0)
     preds = (generator.rand(num_teachers, num_examples) * num_labels).astype(int)
-    indices = (generator.rand(num_examples) * num_labels).astype(int)  # the labels that were told
+    indices = (generator.rand(num_examples) * num_labels).astype(int)  # the labels that were released
     told = {}
     for unanimous in (0, 10, 50, 90):
         preds[:, :unanimous] = 0

@@ -59,7 +59,7 @@ def test_what_lives_as_long_as_what(bob, nothing_left):
     x = th.tensor([1.0]).tag("#kept").send(bob)
     (found,) = bob.search(["#kept"])
     del x
-    assert found.get().tolist() == [1.0]  # who has found it has a claim of its own
+    assert found.get().tolist() == [1.0]  # the client that found it has a claim of its own
     nothing_left(bob)
 
 
@@ -112,7 +112,7 @@ def test_a_trusted_aggregator_sees_the_models_and_nobody_else_does(make_worker, 
         assert utils.accuracy(model(test_data), test_target) >= 0.8
 
     asked = {worker.id: _fetched(worker) for worker in (*hospitals, secure_worker)}
-    assert all(asked[worker.id] == 0 for worker in hospitals)  # the client got nothing from who has the data
+    assert all(asked[worker.id] == 0 for worker in hospitals)  # the client got nothing from the holders of the data
     assert asked[secure_worker.id] == ROUNDS * len(list(model.parameters()))  # and from the other the averages alone
     del parts, models, theirs, opt, x, y
     nothing_left(*hospitals, secure_worker)

@@ -72,7 +72,7 @@ def test_a_party_can_reconnect_while_the_dealer_writes(dealt, monkeypatch):
 
 
 def test_responses_to_an_earlier_request_are_not_taken_for_the_next_one(dealt):
-    """What a run that failed left in the line is not what the next one asked for."""
+    """Frames that a failed run left behind do not answer the next run."""
     link = dealt("b")
     link._send(wire_protocol.LEARN, (b"k" * 16, 1, "nonsense"))
     link._send(wire_protocol.ASK, (b"k" * 16, 1, 0, "square", ((3,),)))
@@ -128,7 +128,7 @@ def test_a_part_of_a_run_is_dealt_ahead(dealt, monkeypatch):
 
 
 def test_results_are_right_though_the_dealer_is_gone_at_the_end(make_world, monkeypatch):
-    """What was computed stays right though the dealer does not hear what it took."""
+    """Results stay right although the dealer does not learn what was used."""
     world = make_world("a", "b", "dealer")
     end = DealerLink.end
     monkeypatch.setattr(DealerLink, "end", lambda self, *args: self.close() or end(self, *args))

@@ -46,7 +46,7 @@ def test_parties_that_disagree_with_a_helper_give_up_at_once(make_world):
     assert _relu_is_right(world)
     (group,) = world.workers["b"].mpc_runtime._groups.values()
     for key in group._dealer.instances:
-        group._dealer.instances[key] += 3  # nobody else was told
+        group._dealer.instances[key] += 3  # no other party was informed
     began = time.monotonic()
     _, errors = world.run("ab", _relu, [*shares(2, 5), (5,)], helper=True, name="relu")
     assert {0, 1} <= set(errors) and not any(isinstance(error, PartyLostError) for error in errors.values())

@@ -39,7 +39,7 @@ def turned(tensor):
     return tensor.transpose(0, -1).contiguous().transpose(0, -1) if tensor.dim() > 1 else tensor
 
 
-# What the tensors of a call are: plain, leaves that need gradients, results of calls, or laid out in another way.
+# Kinds of argument tensors: plain, leaves that need gradients, results of calls, or laid out in another way.
 KINDS = {
     "plain": lambda tensor: tensor,
     "leaves": lambda tensor: tensor.requires_grad_(),
