@@ -111,8 +111,8 @@ class ModelGrid(AbstractGrid):
         size = min(self.SMPC_HOST_CHUNK, len(candidates) // count)
         if size < MIN_PARTIES:
             raise ModelError(
-                f"An encrypted model takes at least {MIN_PARTIES} workers of one kind, two that hold shares and a "
-                f"dealer; {len(candidates)} are there for {count} of it."
+                f"An encrypted model needs at least {MIN_PARTIES} workers of one kind, two that hold shares and a "
+                f"dealer; got {len(candidates)} workers for {count} replicas."
             )
         mixed = _choose.sample(candidates, size * count)
         return [mixed[start : start + size] for start in range(0, len(mixed), size)]
