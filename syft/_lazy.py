@@ -6,6 +6,7 @@ Importing the library stays quick, and a package can offer names of modules that
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
@@ -56,4 +57,19 @@ def publish(package: str, namespace: Mapping[str, object], names: Iterable[str])
         found = namespace[name]
         if isinstance(found, type | FunctionType) and found.__qualname__ == name:
             if found.__module__.startswith(f"{package}."):
+                _homes.setdefault(found, found.__module__)
                 found.__module__ = package
+
+
+# Published class or function -> the module that defines it.
+_homes: dict[type | FunctionType, str] = {}
+_getfile = inspect.getfile
+
+
+def _file_of(object: Any) -> str:
+    """Return the file that defines an object; `inspect` itself looks for a class in the module that it names."""
+    home = _homes.get(object) if isinstance(object, type) else None
+    return _getfile(object if home is None else sys.modules[home])
+
+
+inspect.getfile = _file_of  # as torch.package does for its classes

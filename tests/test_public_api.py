@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pickle
+import re
 import subprocess
 import sys
 
@@ -29,6 +30,9 @@ PUBLIC = {
         FederatedDataset History IID Identity Krum Optims Result Scaffold SecureAggregation Shards Simulation Strategy
         TrimmedMean dataloader dataset federated_client floptimizer require_secure run train_config utils
     """,
+    "syft.mpc": """
+        Invitation ModelClient ServedModel as_program check connect count op_by_op profile serve validate
+    """,
 }
 TABLE = {package: names.split() for package, names in PUBLIC.items()}
 ROWS = [(package, name) for package, names in TABLE.items() for name in names]
@@ -51,6 +55,12 @@ def test_a_public_name_can_be_reached_and_says_where_it_is_public(package, name)
     assert found.__module__ in TABLE, "the module is not a public package"
     assert getattr(sys.modules[found.__module__], found.__qualname__) is found
     assert pickle.loads(pickle.dumps(found)) is found
+    assert re.search(rf"^(class|def) {name}\b", inspect.getsource(found), re.MULTILINE)
+
+
+def test_inspect_finds_the_source_of_errors_and_of_unpublished_classes():
+    for found in (importlib.import_module("syft").exceptions.SpentPointerError, inspect.Signature):
+        assert inspect.getsource(found).startswith(f"class {found.__name__}")
 
 
 def test_unknown_names_are_refused():

@@ -14,6 +14,10 @@ class SyftError(Exception):
 
     code: ClassVar[str] = "SY000"
 
+    def __init_subclass__(cls, code: str | None = None, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.code = code or cls.code
+
     def _render_traceback_(self) -> list[str]:
         """Return the lines that IPython prints; nothing else calls this."""
         from syft.exceptions.notebook import render
@@ -21,10 +25,8 @@ class SyftError(Exception):
         return render(self)
 
 
-class DependencyError(SyftError):
+class DependencyError(SyftError, code="SY001"):
     """An optional package is not installed."""
-
-    code = "SY001"
 
     def __init__(self, package: str, install: str | None = None) -> None:
         self.package = package
@@ -35,7 +37,5 @@ class DependencyError(SyftError):
         )
 
 
-class RemoteError(SyftError):
+class RemoteError(SyftError, code="SY002"):
     """An error raised by a worker, of a type that is not known here."""
-
-    code = "SY002"

@@ -1,4 +1,4 @@
-"""Errors of objects, pointers and calls on them."""
+"""Errors of objects, workers and permissions: the codes SY1xx to SY3xx."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Iterable, Mapping
 from syft.exceptions.base import SyftError
 
 
-class UnsupportedOperationError(SyftError, NotImplementedError):
+class UnsupportedOperationError(SyftError, NotImplementedError, code="SY101"):
     """A call has no rule for this kind of tensor, so it is refused instead of guessed."""
-
-    code = "SY101"
 
     # The position in a model of the call, if known.
     place: str | None = None
@@ -28,10 +26,8 @@ class UnsupportedOperationError(SyftError, NotImplementedError):
             self.args = (f"{self.args[0]} It is called in {place}.",)
 
 
-class CommandNotAllowedError(UnsupportedOperationError):
+class CommandNotAllowedError(UnsupportedOperationError, code="SY102"):
     """A worker never runs this call for a peer."""
-
-    code = "SY102"
 
     def __init__(self, operation: str, reason: str = "") -> None:
         SyftError.__init__(self, f"{operation} can't be run on a worker" + (f": {reason}" if reason else "."))
@@ -40,10 +36,8 @@ class CommandNotAllowedError(UnsupportedOperationError):
         self.hint = reason
 
 
-class TensorsNotCollocatedError(SyftError):
+class TensorsNotCollocatedError(SyftError, code="SY103"):
     """The operands of one call are at different workers."""
-
-    code = "SY103"
 
     def __init__(self, operation: str, places: list[str] | tuple[str, ...] = (), hint: str = "") -> None:
         self.operation = operation
@@ -55,29 +49,23 @@ class TensorsNotCollocatedError(SyftError):
         )
 
 
-class PureFrameworkTensorFoundError(TensorsNotCollocatedError):
+class PureFrameworkTensorFoundError(TensorsNotCollocatedError, code="SY104"):
     """A plain tensor was passed where a pointer or another syft tensor is needed."""
-
-    code = "SY104"
 
     def __init__(self, operation: str = "This call", places: tuple[str, ...] = (), hint: str = "") -> None:
         super().__init__(operation, places or ("one operand is a plain local tensor",), hint)
 
 
-class RemoteObjectFoundError(SyftError):
+class RemoteObjectFoundError(SyftError, code="SY105"):
     """A pointer was passed where a local tensor is needed."""
-
-    code = "SY105"
 
     def __init__(self, pointer: object = None) -> None:
         self.pointer = pointer
         super().__init__(f"{pointer!r} is remote; call .get() on it first, or send the other operands to it.")
 
 
-class InvalidTensorForRemoteGetError(SyftError):
+class InvalidTensorForRemoteGetError(SyftError, code="SY106"):
     """`remote_get` or `mid_get` was called on an object that is not a pointer."""
-
-    code = "SY106"
 
     def __init__(self, tensor: object = None) -> None:
         super().__init__(
@@ -86,10 +74,8 @@ class InvalidTensorForRemoteGetError(SyftError):
         )
 
 
-class CannotRequestObjectAttributeError(SyftError):
+class CannotRequestObjectAttributeError(SyftError, code="SY107"):
     """`.get()` was called on an attribute of a remote object, such as `ptr.grad`."""
-
-    code = "SY107"
 
     def __init__(self, attribute: str = "grad") -> None:
         super().__init__(
@@ -98,10 +84,8 @@ class CannotRequestObjectAttributeError(SyftError):
         )
 
 
-class ObjectNotFoundError(SyftError):
+class ObjectNotFoundError(SyftError, code="SY108"):
     """A worker does not hold the requested object."""
-
-    code = "SY108"
 
     def __init__(self, obj_id: object = None, worker: object = None, cause: str = "") -> None:
         self.obj_id = obj_id
@@ -112,10 +96,8 @@ class ObjectNotFoundError(SyftError):
         )
 
 
-class SpentPointerError(ObjectNotFoundError):
+class SpentPointerError(ObjectNotFoundError, code="SY109"):
     """The object behind this pointer was already fetched, moved or deleted."""
-
-    code = "SY109"
 
     def __init__(self, obj_id: object, worker: object, cause: str) -> None:
         super().__init__(
@@ -125,16 +107,12 @@ class SpentPointerError(ObjectNotFoundError):
         )
 
 
-class IdNotUniqueError(SyftError):
+class IdNotUniqueError(SyftError, code="SY110"):
     """A preset id is already in use."""
 
-    code = "SY110"
 
-
-class ResponseSignatureError(SyftError):
+class ResponseSignatureError(SyftError, code="SY111"):
     """The number of results differs from the number of ids given for them."""
-
-    code = "SY111"
 
     def __init__(self, ids_generated: object = None) -> None:
         self.ids_generated = ids_generated
@@ -160,3 +138,99 @@ def route_method_exception(
     if len(set(places)) > 1:
         return TensorsNotCollocatedError(type(exception).__name__, sorted(set(places)))
     return exception
+
+
+class WorkerNotFoundError(SyftError, code="SY201"):
+    """The id names no known worker."""
+
+    def __init__(self, worker_id: object = None, known: tuple[object, ...] = ()) -> None:
+        names = ", ".join(repr(name) for name in known) or "none"
+        super().__init__(
+            f"No worker {worker_id!r} is known here (known: {names}). "
+            "Create it, or introduce it with add_worker(worker)."
+        )
+
+
+class WorkerLostError(SyftError, code="SY202"):
+    """The process of a worker ended or can't be reached; the objects it held are gone."""
+
+    def __init__(self, worker_id: object = None, why: str = "") -> None:
+        self.worker_id = worker_id
+        super().__init__(
+            f"Worker {worker_id!r} is lost with its objects" + (f": {why}" if why else ".") + " Make a worker "
+            "of this id again and send the data again; other workers go on."
+        )
+
+
+class NodeLostError(WorkerLostError, code="SY203"):
+    """A session at a node is over: published objects stay there, the session's other objects are gone."""
+
+    def __init__(self, worker_id: object = None, why: str = "") -> None:
+        SyftError.__init__(
+            self,
+            f"The session at node {worker_id!r} is over" + (f": {why}" if why else ".") + " Published objects stay "
+            "there; the session's other objects are gone. Find them with node.search(...), which connects again.",
+        )
+        self.worker_id = worker_id
+
+
+class NodeUnreachableError(NodeLostError, code="SY204"):
+    """The connection to a node failed; there is no session."""
+
+    def __init__(self, url: object = None, why: str = "") -> None:
+        SyftError.__init__(self, f"Could not reach {url}: {why}")
+        self.worker_id = url
+
+
+class ClientLostError(WorkerLostError, code="SY205"):
+    """The process of a simulated client of a federated run ended."""
+
+    def __init__(self, worker_id: object = None, why: str = "") -> None:
+        SyftError.__init__(self, f"Client {worker_id!r} was lost" + (f": {why}" if why else "."))
+        self.worker_id = worker_id
+
+
+class SessionEndedError(SyftError, code="SY206"):
+    """The process that served a session at a node ended: it exceeded a limit, or a call crashed it."""
+
+
+class NotDoneError(SyftError, code="SY207"):
+    """A worker did not run a call, because an earlier call failed whose error the client has not received yet.
+
+    Streams repeat the call, or raise the error of the failed one, so users never see this error.
+    """
+
+
+class NotPermittedError(SyftError, code="SY301"):
+    """A release was refused by the policy of the worker that holds the data."""
+
+
+class GetNotPermittedError(NotPermittedError, code="SY302"):
+    """The worker that holds a value does not release it."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or "The worker that holds this value does not release it to you.")
+
+
+class SendNotPermittedError(NotPermittedError, code="SY303"):
+    """This object may not be sent."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or "This object may not be sent on your behalf.")
+
+
+class BudgetExceededError(NotPermittedError, code="SY304"):
+    """A release would pass the limit of privacy loss that the owner of the data has set."""
+
+
+class PrivacyError(SyftError, ValueError, code="SY305"):
+    """A query can't be answered with differential privacy, because of its arguments."""
+
+
+# The names of 0.2.
+CannotRequestObjectAttribute = CannotRequestObjectAttributeError
+CommandNotAllowed = CommandNotAllowedError
+InvalidTensorForRemoteGet = InvalidTensorForRemoteGetError
+TensorsNotCollocatedException = TensorsNotCollocatedError
+UnsupportedOperation = UnsupportedOperationError
+WorkerNotFoundException = WorkerNotFoundError

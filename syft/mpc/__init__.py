@@ -4,6 +4,7 @@ Here are the public functions: run a function as one program, check, validate an
 Importing the package registers protocols, rules for torch operations, tensor methods and worker commands.
 """
 
+from syft._lazy import publish as _publish
 from syft.mpc import optimizers, protocols, rules, tensor_methods  # noqa: F401  (registers rules and methods)
 from syft.mpc.program import plans  # noqa: F401  (runs plans on shared tensors)
 from syft.mpc.program.cache import op_by_op
@@ -32,6 +33,7 @@ __all__ = [
     "serve",
     "validate",
 ]
+_publish(__name__, globals(), __all__)
 
 
 def __dir__() -> list[str]:
