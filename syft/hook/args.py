@@ -6,6 +6,8 @@ as a method was called in two ways. The documented registries are open: an entry
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,27 +18,6 @@ from syft.core.labels import set_id
 from syft.core.tensor import AbstractTensor
 from syft.core.trees import rebuild_tuple
 from syft.exceptions import PureFrameworkTensorFoundError, RemoteObjectFoundError
-from syft.hook.folds import (
-    build_get_tensor_type,
-    build_rule_with,
-    eight_fold,
-    five_fold,
-    folded,
-    four_fold,
-    four_layers,
-    get_element_at,
-    many_fold,
-    one_fold,
-    one_layer,
-    seven_fold,
-    six_fold,
-    three_fold,
-    three_layers,
-    two_fold,
-    two_layers,
-    typed_identity,
-    zero_fold,
-)
 
 if TYPE_CHECKING:
     from syft.workers.abstract import AbstractWorker
@@ -67,24 +48,8 @@ type_rule: dict[Any, Callable[[Any], Any]] = {torch.Tensor: one, torch.nn.Parame
 forward_func: dict[Any, Callable[[Any], Any]] = {}
 backward_func: dict[Any, Callable[..., Any]] = {}
 # Kept from earlier releases, which remembered signatures; nothing is remembered now, so nothing is ambiguous.
-ambiguous_methods: set[str] = {
-    "__getitem__",
-    "__setitem__",
-    "_getitem_public",
-    "add_",
-    "backward",
-    "cat",
-    "chunk",
-}
-ambiguous_functions: set[str] = {
-    "torch.unbind",
-    "unbind",
-    "torch.stack",
-    "stack",
-    "torch.cat",
-    "cat",
-    "torch.mean",
-}
+ambiguous_methods = set("__getitem__ __setitem__ _getitem_public add_ backward cat chunk".split())
+ambiguous_functions = set("torch.unbind unbind torch.stack stack torch.cat cat torch.mean".split())
 
 
 def register_type_rule(new_type_rules: dict[Any, Callable[[Any], Any]]) -> None:
@@ -152,14 +117,6 @@ def _map(function: Callable[[Any], Any], value: Any) -> Any:
     return rebuild_tuple(kind, [_map(function, item) for item in value]) if isinstance(value, tuple) else value
 
 
-def _first(value: object) -> Any:
-    """Return the first tensor of nested arguments, or None."""
-    if _is_tensor(value):
-        return value
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, tuple | list) else ()
-    return next((found for found in map(_first, items) if found is not None), None)
-
-
 def unwrap_args_from_method(attr: str, method_self: object, args: object, kwargs: object) -> tuple[Any, Any, Any]:
     """Replace the link a method is called on, and every link in its arguments, by what is below.
 
@@ -195,14 +152,13 @@ def unwrap_args_from_function(
         PureFrameworkTensorFoundError: if there is no link to unwrap.
     """
     custom = hook_method_args_functions.get(attr)
-    first = _first((args, kwargs))
-    if not _is_link(first):
-        leaves = _leaves((args, kwargs))
-        first = next((leaf for leaf in leaves if _is_link(leaf)), None)
-        if first is None:
-            for leaf in leaves:
-                _refuse_pointer(leaf)
-            raise PureFrameworkTensorFoundError(attr, hint="There is no syft tensor among the arguments.")
+    leaves: list[Any] = []
+    _map(leaves.append, (args, kwargs))
+    first = next((leaf for leaf in leaves if _is_link(leaf)), None)
+    if first is None:
+        for leaf in leaves:
+            _refuse_pointer(leaf)
+        raise PureFrameworkTensorFoundError(attr, hint="There is no syft tensor among the arguments.")
     new_args = custom(args) if custom is not None else _map(_unwrap, args)
     type_of = get_tensor_type_functions.get(attr)
     result = (new_args, _map(_unwrap, kwargs), type_of(args) if type_of is not None else type(_unwrap(first)))
@@ -219,10 +175,75 @@ def _refuse_pointer(value: object) -> None:
         raise RemoteObjectFoundError(value)
 
 
-def _leaves(value: object) -> list[Any]:
-    found: list[Any] = []
-    _map(lambda leaf: found.append(leaf), value)
-    return found
+def zero_fold(*a: object, **k: object) -> tuple[()]:
+    """Apply no function."""
+    return ()
+
+
+def many_fold(lambdas: Any, args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    """Apply functions to values, one by one."""
+    return tuple([function(value, **kwargs) for function, value in zip(lambdas, args, strict=True)])
+
+
+def one_fold(return_tuple: bool, **kwargs: Any) -> Callable[..., Any]:
+    """Return the fold of one function: its bare result, or a tuple of it."""
+    return many_fold if return_tuple else lambda *given, **kwargs: many_fold(*given, **kwargs)[0]
+
+
+two_fold = three_fold = four_fold = five_fold = six_fold = seven_fold = eight_fold = many_fold
+
+
+def layers(*path: int) -> Callable[[Any], Any]:
+    """Return a function that follows a path of any depth into nested arguments."""
+    return lambda args: functools.reduce(operator.getitem, path, args)
+
+
+one_layer = two_layers = three_layers = four_layers = layers
+get_element_at: dict[int, Callable[..., Any]] = dict.fromkeys((1, 2, 3, 4), layers)
+
+
+def typed_identity(a: object) -> Callable[[Any], Any]:
+    """Return the identity on values of the type of `a`; any other type raises."""
+    expected = type(a)
+
+    def identity(value: object) -> Any:
+        if not isinstance(value, expected):
+            raise TypeError(f"expected a {expected.__name__}, got a {type(value).__name__}")
+        return value
+
+    return identity
+
+
+def build_get_tensor_type(rules: Any, layer: list[int] | None = None) -> Callable[[Any], Any] | None:
+    """Build a function that returns the type of what is below the first tensor of arguments of one skeleton."""
+    for index, rule in enumerate(rules):
+        path = [*(layer or []), index]
+        if isinstance(rule, list | tuple):
+            found = build_get_tensor_type(rule, path)
+            if found is not None:
+                return found
+        elif rule == 1:
+            follow = layers(*path)
+            return lambda args: type(getattr(follow(args), "child", follow(args)))
+    return None
+
+
+def _folded(rules: Any, function: Callable[[Any], Any], return_tuple: bool = False) -> Callable[[Any], Any]:
+    """Build a function over arguments of one skeleton that applies `function` to its tensors."""
+    if isinstance(rules, dict):
+        named = {key: _folded(rule, function, True) for key, rule in rules.items()}
+        return lambda values: {key: named[key](value) for key, value in values.items()}
+    if not isinstance(rules, list | tuple):
+        return function if rules else (lambda value: value)
+    lambdas = [_folded(rule, function, True) for rule in rules]
+
+    def apply(values: Any) -> Any:
+        results = many_fold(lambdas, values)
+        if len(results) == 1 and not return_tuple:
+            return results[0]
+        return list(results) if isinstance(rules, list) else rebuild_tuple(type(values), list(results))
+
+    return apply
 
 
 def build_unwrap_args_from_function(args: object, return_tuple: bool = False) -> Callable[..., Any]:
@@ -259,10 +280,14 @@ def build_wrap_reponse_from_function(response: object, wrap_type: object, wrap_a
 
 def build_rule(args: object) -> Any:
     """Return the skeleton of arguments: 1 for a tensor, 0 for anything else, containers kept."""
-    return build_rule_with(
-        args,
-        lambda value: type_rule[type(value)](value) if type(value) in type_rule else int(_is_tensor(value)),
-    )
+    if isinstance(args, list):
+        return [build_rule(item) for item in args]
+    if isinstance(args, tuple) and not isinstance(args, torch.Size):
+        return rebuild_tuple(type(args), [build_rule(item) for item in args])
+    if isinstance(args, dict):
+        return {key: build_rule(item) for key, item in args.items()}
+    rule = type_rule.get(type(args))
+    return int(_is_tensor(args)) if rule is None else rule(args)
 
 
 def build_unwrap_args_with_rules(args: object, rules: object, return_tuple: bool = False) -> Callable[..., Any]:
@@ -272,7 +297,7 @@ def build_unwrap_args_with_rules(args: object, rules: object, return_tuple: bool
         _refuse_pointer(value)
         return _unwrap(value)
 
-    return folded(args, rules, lambda _value: unwrap, return_tuple)
+    return _folded(rules, unwrap, return_tuple)
 
 
 def build_wrap_response_with_rules(
@@ -285,10 +310,8 @@ def build_wrap_response_with_rules(
 ) -> Callable[..., Any]:
     """Build a function that wraps responses of one skeleton."""
     wrap = backward_func.get(wrap_type, default_backward_func(wrap_type))
-    build = folded(
-        response, rules, lambda _value: lambda leaf: wrap(leaf, **(wrap_args or {})), return_tuple or return_list
-    )
-    return (lambda value, **kwargs: list(build(value, **kwargs))) if return_list else build
+    build = _folded(rules, lambda leaf: wrap(leaf, **(wrap_args or {})), return_tuple or return_list)
+    return (lambda value: list(build(value))) if return_list else build
 
 
 def register_response(attr: str, response: Any, response_ids: Any, owner: object) -> Any:
@@ -322,9 +345,7 @@ def build_register_response(response: object, rules: object, return_tuple: bool 
     """Build a function that registers responses of one skeleton."""
 
     def build(value: object, response_ids: object = None, owner: AbstractWorker | None = None) -> Any:
-        return folded(
-            response, rules, lambda _v: lambda leaf: register_tensor(leaf, owner, response_ids), return_tuple
-        )(value)
+        return _folded(rules, lambda leaf: register_tensor(leaf, owner, response_ids), return_tuple)(value)
 
     return build
 
@@ -336,9 +357,3 @@ build_hook_args_function = build_unwrap_args_from_function
 build_hook_response_function = build_wrap_reponse_from_function
 build_args_hook = build_unwrap_args_with_rules
 build_response_hook = build_wrap_response_with_rules
-
-__all__ = [
-    "build_get_tensor_type", "eight_fold", "five_fold", "four_fold", "four_layers", "get_element_at", "many_fold",
-    "one_fold", "one_layer", "seven_fold", "six_fold", "three_fold", "three_layers", "two_fold", "two_layers",
-    "typed_identity", "zero_fold",
-]  # fmt: skip

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from syft.core.dispatch import run
-from syft.core.tensor import AbstractTensor
-from syft.core.trees import iter_tensors
+from syft.core.dispatch import resolve, run
 
 # Filled by the layers above: the class of the local worker, and the classes whose names are added to torch's.
 worker_factory: list[Any] = []
@@ -19,7 +16,6 @@ module_methods: list[type] = []
 # Called with a module and whether its tensors are now encoded or shared.
 module_watchers: list[Any] = []
 dataset_methods: list[type] = []
-optimizer_methods: list[type] = []
 optimizer_hooks: list[Any] = []
 
 
@@ -35,30 +31,13 @@ class FrameworkHook(ABC):
     @abstractmethod
     def __init__(self, framework_module: Any, local_worker: Any = None, is_client: bool = True) -> None: ...
 
-    @classmethod
-    @abstractmethod
-    def create_shape(cls, shape_dims: object) -> Any:
-        """Make a shape."""
-
-    @classmethod
-    @abstractmethod
-    def create_wrapper(cls, wrapper_type: object, *args: object, **kwargs: object) -> Any:
-        """Make the outer tensor of a chain."""
-
-    @classmethod
-    @abstractmethod
-    def create_zeros(cls, *shape: object, dtype: object = None, **kwargs: object) -> Any:
-        """Make a tensor of zeros."""
-
     # Calls are routed by `__torch_function__`, so these return functions that also accept bare links.
 
     @staticmethod
     def get_hooked_func(attr: Any) -> Any:
         """Return a function, passed itself or by dotted name, that accepts links, pointers and plain tensors."""
-        from syft.core.dispatch import resolve
-
         function = resolve(attr) if isinstance(attr, str) else attr
-        return lambda *args, **kwargs: _routed(function, args, kwargs)
+        return lambda *args, **kwargs: run(function, args, kwargs)
 
     @classmethod
     def get_hooked_method(cls, method_name: str) -> Any:
@@ -69,10 +48,3 @@ class FrameworkHook(ABC):
     get_hooked_pointer_method = get_hooked_method
     get_hooked_multi_pointer_method = get_hooked_method
     get_hooked_additive_shared_method = get_hooked_method
-
-
-def _routed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run a call whose arguments may be bare links: links in, links out; otherwise as torch does."""
-    if any(isinstance(leaf, AbstractTensor) for leaf in iter_tensors((args, kwargs))):
-        return run(function, args, kwargs)
-    return function(*args, **kwargs)

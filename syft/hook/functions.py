@@ -102,7 +102,7 @@ def name_of(function: Function) -> str:
             "it is not in the table of functions that may travel (docs/reference/remote-functions.md).",
         )
     if name in REFUSED:
-        raise CommandNotAllowedError(name, REASONS.get(REFUSED[name], REFUSED[name]))
+        raise CommandNotAllowedError(name, REASONS[REFUSED[name]])
     return name
 
 
@@ -119,7 +119,7 @@ def _resolve(name: str) -> Function:
     if not isinstance(name, str):
         raise CommandNotAllowedError("A call without a name")
     if name in REFUSED:
-        raise CommandNotAllowedError(name, REASONS.get(REFUSED[name], REFUSED[name]))
+        raise CommandNotAllowedError(name, REASONS[REFUSED[name]])
     function = _commands.get(name) or _ZEROED.get(name) or CONSTRUCTORS.get(name) or _tables()[0].get(name)
     if function is None:
         raise CommandNotAllowedError(repr(name[:100]), "it is not one of the calls in the table of allowed functions.")

@@ -31,28 +31,29 @@ def keep_at(optimizer: torch.optim.Optimizer, worker_id: object) -> None:
     optimizer.__dict__[_HOME] = worker_id
 
 
-class OptimizerMethods:
-    """The methods; the hook copies its public names to Optimizer."""
-
-    def follow_parameters(self) -> Any:
-        """Bring the state to where the parameters are, as the next `step()` would; for saving after `model.get()`."""
-        for follow in (follow_parameters, *followers):
-            follow(self, (), {})
-        return self
+def follow_parameters(self: torch.optim.Optimizer) -> Any:
+    """Bring the state to where the parameters are, as the next `step()` would; for saving after `model.get()`."""
+    for follow in (_follow, *followers):
+        follow(self, (), {})
+    return self
 
 
 def _location(tensor: Any) -> Any:
     return tensor.location if "child" in tensor.__dict__ else None
 
 
-def follow_parameters(optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
+def _follow(optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
     """Bring each parameter's state to where the parameter is."""
     if not _moved[0]:
         return
     if _HOME in optimizer.__dict__:
         _check_home(optimizer, optimizer.__dict__[_HOME])
     for parameter, state in optimizer.state.items():
-        _bring(parameter, state)
+        target = _location(parameter)
+        for name, value in state.items():
+            # 0-dim entries are step counters, which every optimizer reads as numbers.
+            if isinstance(value, torch.Tensor) and value.dim() and _location(value) is not target:
+                state[name] = _brought(value, target)
 
 
 def _check_home(optimizer: torch.optim.Optimizer, home: object) -> None:
@@ -67,19 +68,10 @@ def _check_home(optimizer: torch.optim.Optimizer, home: object) -> None:
                 )
 
 
-def _bring(parameter: Any, state: dict[Any, Any]) -> None:
-    target = _location(parameter)
-    for name, value in state.items():
-        # 0-dim entries are step counters, which every optimizer reads as numbers.
-        if isinstance(value, torch.Tensor) and value.dim() and _location(value) is not target:
-            state[name] = _brought(value, target)
-
-
 def _brought(value: Any, target: Any) -> Any:
     if _location(value) is None:
         return value.send(target)
     return value.get() if target is None else value.move(target)
 
 
-base.optimizer_methods[:] = [OptimizerMethods]
-base.optimizer_hooks[:] = [lambda: register_optimizer_step_pre_hook(follow_parameters)]
+base.optimizer_hooks[:] = [lambda: register_optimizer_step_pre_hook(_follow)]

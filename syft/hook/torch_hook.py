@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch as _torch
 
-from syft.core.context import local_worker as current_worker
 from syft.core.context import set_default_worker
 from syft.core.id_provider import ObjectId
 from syft.core.labels import OWNER, set_id
 from syft.exceptions import SyftError
 from syft.hook import _installed, base
+from syft.hook.args import default_register_tensor
 from syft.hook.base import FrameworkHook
 from syft.hook.functions import overridable
+from syft.hook.optimizers import follow_parameters
 from syft.hook.patches import OfModule, Patches
 from syft.hook.syft_tensor import SyftTensor
 from syft.hook.torch_attributes import TorchAttributes
@@ -75,7 +76,6 @@ class TorchHook(FrameworkHook):
         set_default_worker(self.local_worker)
 
     def _hook_everything(self) -> None:
-        complete = False
         try:
             for methods in base.tensor_methods:
                 self._hook_native_tensor(_torch.Tensor, methods)
@@ -85,10 +85,9 @@ class TorchHook(FrameworkHook):
             self._hook_optim()
             self._hook_dataset()
             self._patches.add(_torch, "torch_hooked", True)
-            complete = True
-        finally:
-            if not complete:  # on any exception, an interrupt too
-                self._patches.undo()
+        except BaseException:  # an interrupt too
+            self._patches.undo()
+            raise
 
     def unhook(self) -> None:
         """Remove all added names: torch is as before. Workers and pointers stay."""
@@ -143,8 +142,6 @@ class TorchHook(FrameworkHook):
 
     def _hook_syft_tensor_methods(self, syft_type: type) -> None:
         """Register a new kind of link; links accept every tensor method."""
-        from syft.hook.args import default_register_tensor
-
         default_register_tensor(syft_type)
 
     _hook_private_tensor_methods = _hook_syft_tensor_methods
@@ -164,13 +161,14 @@ class TorchHook(FrameworkHook):
 
     def _hook_torch_module(self) -> None:
         """Add a `native_` alias of every function; the functions themselves stay unchanged."""
+        targets = {
+            "torch": _torch,
+            "torch.nn.functional": _torch.nn.functional,
+            "torch.Tensor": _torch.Tensor,
+        }
         for name in overridable():
             head, _, short = name.rpartition(".")
-            target = {
-                "torch": _torch,
-                "torch.nn.functional": _torch.nn.functional,
-                "torch.Tensor": _torch.Tensor,
-            }.get(head)
+            target = targets.get(head)
             native = f"native_{short}"
             if target is not None and not short.startswith("__") and native not in target.__dict__:
                 self._patches.add(target, native, getattr(target, short))
@@ -209,8 +207,7 @@ class TorchHook(FrameworkHook):
 
     def _hook_optim(self) -> None:
         """Keep the state of optimizers where their parameters are."""
-        for methods in base.optimizer_methods:
-            self._patches.add(_torch.optim.Optimizer, "follow_parameters", vars(methods)["follow_parameters"])
+        self._patches.add(_torch.optim.Optimizer, "follow_parameters", follow_parameters)
         for register in base.optimizer_hooks:
             self._handles.append(register())
 
@@ -223,11 +220,3 @@ class TorchHook(FrameworkHook):
 
     def __repr__(self) -> str:
         return f"<TorchHook of torch {_torch.__version__}, local worker {self.local_worker.id!r}>"
-
-
-def is_hooked() -> bool:
-    """Return whether torch is hooked."""
-    return bool(_installed)
-
-
-__all__ = ["TorchHook", "current_worker", "is_hooked"]
