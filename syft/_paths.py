@@ -47,7 +47,7 @@ MOVED: dict[str, str] = {
     "syft.frameworks.torch.hook.hook_args": "syft.hook.torch_args",
     "syft.frameworks.torch.hook_args": "syft.hook.args",
     "syft.frameworks.torch.overload_torch": "syft.hook.overload",
-    "syft.frameworks.torch.torch_attributes": "syft.hook.torch_attributes",
+    "syft.frameworks.torch.torch_attributes": "syft.hook.attributes",
     # tensor types
     "syft.frameworks.torch.functions": "syft.tensors.functions",
     "syft.frameworks.torch.tensors.decorators.logging": "syft.tensors.logging",

@@ -24,17 +24,13 @@ BY_VALUES: set[str] = set()
 _LINKED = (torch.Tensor, AbstractTensor)
 
 
-def guard_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], by_values: bool | None = None) -> None:
+def guard_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], by_values: bool = True) -> None:
     """Check a call, if it needs it, on the plain tensors below its links; a remote tensor is checked where it is.
 
-    Args:
-        name: the wire name of the call.
-        args: its arguments.
-        kwargs: its keyword arguments.
-        by_values: True for a guard that looks at values only, False for one that does not, None for any.
+    With `by_values=False` guards that look at the values of tensors are left out.
     """
     guard = GUARDS.get(name)
-    if guard is None or (by_values is not None and by_values is not (name in BY_VALUES)):
+    if guard is None or (not by_values and name in BY_VALUES):
         return
     if any(isinstance(leaf, SyftTensor | AbstractTensor) for leaf in iter_tensors((args, kwargs))):
         args, kwargs = map_tensors(bottom, (args, kwargs))
@@ -51,12 +47,7 @@ def bottom(leaf: object) -> Any:
 
 
 def guards(*names: str, by_values: bool = False) -> Callable[[Guard], Guard]:
-    """Register a check for some calls.
-
-    Args:
-        *names: the calls.
-        by_values: whether it looks at the values of tensors.
-    """
+    """Register a check for some calls; `by_values` says whether it looks at the values of tensors."""
 
     def register(guard: Guard) -> Guard:
         GUARDS.update(dict.fromkeys(names, guard))
@@ -186,9 +177,8 @@ def no_overflowing_multiple(args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
 
 # Repetitions of one call; each is a few matrix products.
 MAX_ITERATIONS = 1000
-# Elements of a grid, and parts of a tensor, that torch makes before it looks at the result.
+# Elements of a grid that torch makes before it looks at the result.
 MAX_GRID = 2**28
-MAX_PARTS = 2**16
 
 
 def _argument(args: tuple[Any, ...], kwargs: dict[str, Any], position: int, name: str, default: object) -> Any:
@@ -233,14 +223,6 @@ def _few_iterations(name: str, position: int) -> Guard:
 
 GUARDS["torch.functional.svd_lowrank"] = _few_iterations("torch.svd_lowrank", 2)
 GUARDS["torch.functional.pca_lowrank"] = _few_iterations("torch.pca_lowrank", 3)
-
-
-@guards(*(f"torch.{kind}{name}" for kind in ("", "Tensor.") for name in ("tensor_split", "hsplit", "vsplit", "dsplit")))
-def few_parts(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Bound the number of parts, of which most may be empty."""
-    for value in (*args[1:], *kwargs.values()):
-        if isinstance(value, int) and value > MAX_PARTS:
-            raise CommandNotAllowedError("torch.tensor_split", f"it makes at most {MAX_PARTS} parts, not {value}.")
 
 
 @guards("torch.arange")
@@ -328,3 +310,74 @@ def few_dimensions(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         dims = dims.item()
     if isinstance(dims, int | float) and dims > 64:
         raise CommandNotAllowedError("torch.tensordot", "dims must be at most 64.")
+
+
+# Pieces of tensors, and plain numbers, that one call gives: as many floats as fit into the plain values of a message.
+MAX_PIECES = 1 << 14
+MAX_NUMBERS = 1 << 23
+
+
+def _named(args: tuple[Any, ...], kwargs: dict[str, Any], position: int, *names: str) -> Any:
+    """Return an argument that has several names."""
+    return args[position] if position < len(args) else next(kwargs[name] for name in names if name in kwargs)
+
+
+def _tensor(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _named(args, kwargs, 0, "input", "tensor", "self")
+
+
+def _length(args: tuple[Any, ...], kwargs: dict[str, Any], position: int) -> int:
+    """Return the size of the dimension that an argument names, the first one by default."""
+    return int(_tensor(args, kwargs).shape[_argument(args, kwargs, position, "dim", 0)])
+
+
+def _split(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    """Count pieces of one size, or of listed sizes."""
+    size = _named(args, kwargs, 1, "split_size_or_sections", "split_size", "split_sizes")
+    return -(-_length(args, kwargs, 2) // size) if type(size) is int else len(size)
+
+
+def _chunks(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    return min(int(_named(args, kwargs, 1, "chunks")), _length(args, kwargs, 2))
+
+
+def _sections(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    """Count pieces by their number, of which some may be empty, or by the indices between them."""
+    where = _named(args, kwargs, 1, "tensor_indices_or_sections", "indices_or_sections", "sections", "indices")
+    if type(where) is int:
+        return where
+    if hasattr(where, "shape"):  # a tensor: of indices, or a number, which fake tensors do not have
+        return int(where.shape[0]) + 1 if len(where.shape) else int(where)
+    return len(where) + 1
+
+
+def _few_results(name: str, count: Callable[..., int], most: int) -> Guard:
+    """Bound the results of a call: 300,000 pieces of a tensor take seconds, on fake tensors too."""
+
+    def guard(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        try:
+            found = count(args, kwargs)
+        except Exception:  # the arguments do not fit, which torch reports; or a number that only a value tells
+            return
+        if found > most:
+            raise CommandNotAllowedError(name, f"it would give {found} values, and one call gives at most {most}.")
+
+    return guard
+
+
+_COUNTED = {
+    "unbind unbind_copy": lambda args, kwargs: _length(args, kwargs, 1),
+    "split split_copy split_with_sizes split_with_sizes_copy unsafe_split unsafe_split_with_sizes": _split,
+    "chunk unsafe_chunk": _chunks,
+    "tensor_split hsplit vsplit dsplit": _sections,
+}
+for _names, _count in _COUNTED.items():
+    for _name in (f"{home}.{name}" for name in _names.split() for home in ("torch", "torch.Tensor")):
+        GUARDS[_name] = _few_results(_name, _count, MAX_PIECES)
+GUARDS["torch.functional.split"] = _few_results("torch.functional.split", _split, MAX_PIECES)
+GUARDS["torch.Tensor.__iter__"] = _few_results(
+    "torch.Tensor.__iter__", lambda args, kwargs: int(_tensor(args, kwargs).shape[0]), MAX_PIECES
+)
+GUARDS["torch.Tensor.tolist"] = _few_results(
+    "torch.Tensor.tolist", lambda args, kwargs: int(_tensor(args, kwargs).numel()), MAX_NUMBERS
+)

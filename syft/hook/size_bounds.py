@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from syft.core.trees import SCALARS, is_leaf
+from syft.core.trees import SCALARS, iter_tensors
 from syft.exceptions import CommandNotAllowedError
 from syft.hook.functions import CONSTRUCTORS, allowed
 from syft.hook.guards import bottom
@@ -81,16 +81,7 @@ class Parameters:
 
 
 def bound_sizes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Refuse a call in which an integer that is no value is too large.
-
-    Args:
-        name: the wire name of the call.
-        args: its arguments.
-        kwargs: its keyword arguments.
-
-    Raises:
-        CommandNotAllowedError: a size is too large.
-    """
+    """Refuse a call in which an integer that is no value is too large."""
     for value in args:
         kind = type(value)
         if kind is int:
@@ -104,7 +95,9 @@ def bound_sizes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Non
                 break
         else:
             return
-    _refuse_large(name, args, kwargs)
+    for key, value, takes_value in _arguments(name, args, kwargs):
+        if _has_large(value) and not (type(value) is int and takes_value):
+            raise _refusal(name, key, _quote(value))
 
 
 def bound_size_tensors(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -112,14 +105,6 @@ def bound_size_tensors(name: str, args: tuple[Any, ...], kwargs: dict[str, Any])
 
     torch takes an integer tensor with one element wherever it takes an integer. This reads values, so callers that
     keep values private must not reveal its outcome.
-
-    Args:
-        name: the wire name of the call.
-        args: its arguments.
-        kwargs: its keyword arguments.
-
-    Raises:
-        CommandNotAllowedError: a size is too large.
     """
     for value in args:
         kind = type(value)
@@ -131,57 +116,41 @@ def bound_size_tensors(name: str, args: tuple[Any, ...], kwargs: dict[str, Any])
                 break
         else:
             return
-    _refuse_large_tensors(name, args, kwargs)
-
-
-def _refuse_large_tensors(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raise if a tensor with a large number is among the arguments, and used as a size."""
-    if not name.startswith("torch.") or name in _DATA:
-        return
-    parameters = parameters_of(name)
-    for key, value in _items(args, kwargs):
-        if type(value) in SCALARS or parameters.takes_value(key):
+    for key, value, takes_value in _arguments(name, args, kwargs):
+        if takes_value or type(value) in SCALARS:
             continue
         for tensor in _tensors(value):
             if not all(-LIMIT < number < LIMIT for number in _sizes_in(tensor)):
-                raise _refusal(name, parameters.describe(key), "a large number")
+                raise _refusal(name, key, "a large number")
 
 
 def may_take_sizes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Return whether the operation of a plan needs the checks above each time it runs.
 
-    It does if one of its sizes is computed in the plan, or is too large already.
-
-    Args:
-        name: the wire name of the operation.
-        args: its arguments, with placeholders in place of computed ones.
-        kwargs: its keyword arguments.
+    It does if one of its sizes is computed in the plan, where a placeholder stands for it, or is too large already.
     """
-    if not name.startswith("torch.") or name in _DATA:
-        return False
-    parameters = parameters_of(name)
-    for key, value in _items(args, kwargs):
-        if not parameters.takes_value(key) and (_has_large(value) or any(True for _ in _leaves(value))):
+    for _, value, takes_value in _arguments(name, args, kwargs):
+        if not takes_value and (_has_large(value) or any(True for _ in iter_tensors(value))):
             return True
         if isinstance(value, tuple | list) and _has_large(value):
             return True
     return False
 
 
-def _refuse_large(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raise if a large integer is among the arguments, and not a value."""
-    if not name.startswith("torch.") or name in _DATA:
-        return
-    parameters = parameters_of(name)
-    for key, value in _items(args, kwargs):
-        if _has_large(value) and not (type(value) is int and parameters.takes_value(key)):
-            raise _refusal(name, parameters.describe(key), _quote(value))
+def _arguments(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[int | str, Any, bool]]:
+    """Yield the key and value of each argument that may hold sizes, and whether its parameter takes a value."""
+    if name.startswith("torch.") and name not in _DATA:
+        parameters = parameters_of(name)
+        items: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+        for key, value in items:
+            yield key, value, parameters.takes_value(key)
 
 
-def _refusal(name: str, argument: str, found: str) -> CommandNotAllowedError:
+def _refusal(name: str, key: int | str, found: str) -> CommandNotAllowedError:
     return CommandNotAllowedError(
         name,
-        f"{argument} is {found}. Sizes, strides, indices and counts must be between -2**31 and 2**31.",
+        f"{parameters_of(name).describe(key)} is {found}. "
+        "Sizes, strides, indices and counts must be between -2**31 and 2**31.",
     )
 
 
@@ -192,11 +161,6 @@ def _quote(value: object) -> str:
     return str(value) if value.bit_length() <= 64 else f"a number of {value.bit_length()} bits"
 
 
-def _items(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[int | str, Any]]:
-    yield from enumerate(args)
-    yield from kwargs.items()
-
-
 def _has_large(value: Any) -> bool:
     """Return whether an argument is or contains an integer beyond the limit."""
     kind = type(value)
@@ -204,9 +168,7 @@ def _has_large(value: Any) -> bool:
         return not -LIMIT < value < LIMIT
     if kind in _WITHOUT_INTS:
         return False
-    if kind is slice:
-        return _has_large((value.start, value.stop, value.step))
-    if kind is range:
+    if kind is slice or kind is range:
         return _has_large((value.start, value.stop, value.step))
     if isinstance(value, dict):
         return any(map(_has_large, value.values()))
@@ -215,24 +177,12 @@ def _has_large(value: Any) -> bool:
     return issubclass(kind, int) and not -LIMIT < int(value) < LIMIT
 
 
-def _leaves(value: object) -> Iterator[Any]:
-    if is_leaf(value):
-        yield value
-    elif type(value) is slice:
-        yield from _leaves((value.start, value.stop, value.step))
-    elif isinstance(value, dict):
-        yield from _leaves(tuple(value.values()))
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from _leaves(item)
-
-
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
     """Yield the plain tensors of an argument, also those below links."""
     if type(value) in _PLAIN:
         yield value
         return
-    for leaf in _leaves(value):
+    for leaf in iter_tensors(value):
         plain = bottom(leaf)
         if type(plain) in _PLAIN:
             yield plain
@@ -251,11 +201,7 @@ def _sizes_in(tensor: torch.Tensor) -> list[int]:
 
 @functools.cache
 def parameters_of(name: str) -> Parameters:
-    """Return which parameters of a call take values.
-
-    Args:
-        name: the wire name of the call.
-    """
+    """Return which parameters of a call take values."""
     if name in _VALUES:
         return Parameters(_VALUES[name])
     if name in _OPERATORS:

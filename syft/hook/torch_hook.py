@@ -18,12 +18,12 @@ from syft.core.labels import OWNER, set_id
 from syft.exceptions import SyftError
 from syft.hook import _installed, base
 from syft.hook.args import default_register_tensor
+from syft.hook.attributes import TorchAttributes
 from syft.hook.base import FrameworkHook
 from syft.hook.functions import overridable
 from syft.hook.optimizers import follow_parameters
 from syft.hook.patches import OfModule, Patches
 from syft.hook.syft_tensor import SyftTensor
-from syft.hook.torch_attributes import TorchAttributes
 
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker

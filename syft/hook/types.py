@@ -7,19 +7,9 @@ from typing import TypeAlias
 import torch
 
 from syft.core.tensor import AbstractTensor
-from syft.hook.syft_tensor import SyftTensor
 
 FrameworkTensorType: TypeAlias = torch.Tensor | AbstractTensor
 FrameworkShapeType: TypeAlias = torch.Size
 FrameworkLayerModule: TypeAlias = torch.nn.Module
 FrameworkTensor = (torch.Tensor, torch.nn.Parameter)
 FrameworkShape = torch.Size
-
-__all__ = [
-    "FrameworkLayerModule",
-    "FrameworkShape",
-    "FrameworkShapeType",
-    "FrameworkTensor",
-    "FrameworkTensorType",
-    "SyftTensor",
-]

@@ -11,7 +11,6 @@ from syft.core.references import SameAs, TensorMeta
 from syft.core.trees import iter_tensors, map_tensors
 from syft.hook.functions import function_of
 from syft.hook.guards import guard_call
-from syft.hook.result_counts import check_pieces
 from syft.hook.size_bounds import bound_sizes
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_plan import RUN_PLAN
@@ -111,7 +110,6 @@ def _infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad: bool)
         # A call that the worker will refuse could take hours here.
         bound_sizes(name, meta_args, meta_kwargs)
         guard_call(name, meta_args, meta_kwargs, by_values=False)
-        check_pieces(name, meta_args, meta_kwargs)
         with torch.set_grad_enabled(grad):
             result = function_of(name)(*meta_args, **meta_kwargs)
     except Exception:

@@ -1,2 +1,2 @@
 # Made by scripts/stubs.
-from syft.hook.torch_attributes import *
+from syft.hook.attributes import *
