@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
-from syft.core.trees import map_tensors
 from syft.pointers.object_pointer import ObjectPointer
-from syft.pointers.remote_call import call_by_name, pointer_kinds
+from syft.pointers.remote_call import call_object, pointer_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,9 +19,7 @@ class CallablePointer(ObjectPointer):
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Call the remote object with arguments at its worker; returns pointers to its results."""
-        inner_args, inner_kwargs = map_tensors(lambda leaf: getattr(leaf, "child", leaf), (args, kwargs))
-        result = call_by_name("syft.call", (self, *inner_args), inner_kwargs)
-        return map_tensors(lambda leaf: leaf.wrap() if isinstance(leaf, ObjectPointer) else leaf, result)
+        return call_object("syft.call", self, args, kwargs)
 
 
 pointer_kinds["callable"] = CallablePointer

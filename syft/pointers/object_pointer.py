@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
 from syft.core.labels import check_labels, one_line, printable
 from syft.core.object import AbstractObject
 from syft.core.references import Ref, TensorMeta
+from syft.core.trees import iter_tensors
 from syft.exceptions import CannotRequestObjectAttributeError, SyftError, UnsupportedOperationError, WorkerNotFoundError
 from syft.pointers.lease import Lease
-from syft.pointers.request import MAX_REASON, Request
+from syft.pointers.request import Request, request_together
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,6 +37,9 @@ class ObjectPointer(AbstractObject):
         tags: its tags, which searches match.
         description: its description, which searches match.
     """
+
+    # The metadata of a remote tensor, if known.
+    _meta: TensorMeta | None = None
 
     def __init__(
         self,
@@ -58,13 +64,16 @@ class ObjectPointer(AbstractObject):
         self.lease = Lease(stream, self.id_at_location, garbage_collect_data)
 
     @classmethod
-    def _attach(cls, lease: Lease, owner: BaseWorker, meta: object = None, point_to_attr: str | None = None) -> Any:
+    def _attach(
+        cls, lease: Lease, owner: BaseWorker, meta: TensorMeta | None = None, point_to_attr: str | None = None
+    ) -> Self:
         """Make a pointer from a lease, sending nothing."""
         pointer = cls.__new__(cls)
         pointer._id = None
         pointer._owner = owner
         pointer.tags = set()
         pointer.description = None
+        pointer._meta = meta
         pointer.point_to_attr = point_to_attr
         pointer.lease = lease
         pointer.location = lease.stream.location
@@ -95,8 +104,9 @@ class ObjectPointer(AbstractObject):
         self.lease.check()
         return Ref(self.id_at_location, self.point_to_attr)
 
-    @staticmethod
+    @classmethod
     def create_pointer(
+        cls,
         obj: Any,
         location: object = None,
         id_at_location: ObjectId | None = None,
@@ -104,10 +114,11 @@ class ObjectPointer(AbstractObject):
         owner: object = None,
         ptr_id: ObjectId | None = None,
         garbage_collect_data: bool | None = None,
+        shape: object = None,
         **kwargs: Any,
-    ) -> ObjectPointer:
+    ) -> Self:
         """Make a pointer to an object that `location` holds (its owner by default)."""
-        return ObjectPointer(
+        pointer = cls(
             location=location if location is not None else obj.owner,
             id_at_location=id_at_location if id_at_location is not None else obj.id,
             owner=owner,
@@ -116,6 +127,8 @@ class ObjectPointer(AbstractObject):
             tags=obj.tags,
             description=obj.description,
         )
+        pointer._meta = TensorMeta.of(obj) if isinstance(obj, torch.Tensor) else None
+        return pointer
 
     def wrap(self, register: bool = True, type: object = None, **kwargs: object) -> Any:
         """Return the pointer itself: only tensors need a wrapper."""
@@ -132,8 +145,6 @@ class ObjectPointer(AbstractObject):
     @classmethod
     def find_a_pointer(cls, command: tuple[Any, ...]) -> ObjectPointer:
         """Return the first pointer among the arguments of a command."""
-        from syft.core.trees import iter_tensors
-
         for leaf in iter_tensors(command[1:]):
             found = getattr(leaf, "child", leaf)
             if isinstance(found, ObjectPointer):
@@ -165,13 +176,7 @@ class ObjectPointer(AbstractObject):
             The request: `request.status()` returns its status, `request.wait(timeout)` waits for a decision. After
             the approval, `get()` works.
         """
-        if self.point_to_attr is not None:
-            raise CannotRequestObjectAttributeError(self.point_to_attr)
-        self.lease.check()
-        text = str(reason)
-        if len(text) > MAX_REASON:
-            raise SyftError(f"A reason may have at most {MAX_REASON} characters, got {len(text)}.")
-        return Request(self.lease.stream, self.lease.stream.request_release(self.id_at_location, text))
+        return request_together([self], str(reason))
 
     def put_back(self, obj: object) -> None:
         """Return the object that was just fetched to its worker, after an error."""

@@ -14,7 +14,7 @@ from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import SyftError
 from syft.pointers.multi_pointer import MultiPointerTensor, group_results
 from syft.pointers.object_pointer import ObjectPointer
-from syft.pointers.remote_call import call_by_name, pointer_kinds
+from syft.pointers.remote_call import call_by_name, pointer_kinds, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -150,7 +150,7 @@ class PointerPlan(ObjectPointer):
         except Exception as error:
             self._add_line(error)
             raise
-        return map_tensors(_wrapped, result)
+        return map_tensors(wrapped, result)
 
     def _single(self) -> PointerPlan:
         """Return the pointer to the plan at its first worker only."""
@@ -189,7 +189,7 @@ class PointerPlan(ObjectPointer):
             raise RuntimeError(
                 "A plan at several workers has parameters at each. Use the pointer of one worker: plan.send(worker)."
             )
-        return [_wrapped(pointer) for pointer in call_by_name(PLAN_PARAMETERS, (self,), {})]
+        return [wrapped(pointer) for pointer in call_by_name(PLAN_PARAMETERS, (self,), {})]
 
     def copy(self) -> PointerPlan:
         """Copy the plan at its worker and return a pointer to the copy: `pointer.copy().get()` leaves it there."""
@@ -201,10 +201,6 @@ class PointerPlan(ObjectPointer):
         if not self.others:
             return super().get(user, reason, deregister_ptr)
         return [pointer.get(user, reason, deregister_ptr) for pointer in (self._single(), *self.others)]
-
-    def wrap(self, register: bool = True, type: object = None, **kwargs: object) -> Any:
-        """Return the pointer itself."""
-        return self
 
     @staticmethod
     def simplify(worker: BaseWorker | None, ptr: ObjectPointer) -> tuple[Any, ...]:
@@ -231,10 +227,6 @@ def _unwrapped(leaf: object) -> Any:
             "Pass x.detach(), or send it first: x.send(worker)."
         )
     return leaf.detach() if type(leaf) is torch.nn.Parameter or leaf.requires_grad else leaf
-
-
-def _wrapped(leaf: object) -> Any:
-    return leaf.wrap() if isinstance(leaf, ObjectPointer) else leaf
 
 
 pointer_kinds["plan"] = PointerPlan

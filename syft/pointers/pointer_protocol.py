@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syft.core.trees import map_tensors
 from syft.pointers.object_pointer import ObjectPointer
-from syft.pointers.remote_call import call_by_name, pointer_kinds
+from syft.pointers.remote_call import call_object, pointer_kinds
 
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
@@ -27,9 +26,7 @@ class PointerProtocol(ObjectPointer):
         Returns:
             Pointers to the pointers of that worker: `.get().get()` fetches a result.
         """
-        inner_args, inner_kwargs = map_tensors(_unwrapped, (args, kwargs))
-        result = call_by_name(RUN_PROTOCOL, (self, *inner_args), inner_kwargs, carries_local=True)
-        return map_tensors(_wrapped, result)
+        return call_object(RUN_PROTOCOL, self, args, kwargs, carries_local=True)
 
     __call__ = run
 
@@ -50,19 +47,6 @@ class PointerProtocol(ObjectPointer):
                 f"The protocol is at {self.location.id!r}, not at {worker.id!r}. Send it there: protocol.send(worker)."
             )
         return self.run(*args, **(kwargs or {}))
-
-    def wrap(self, register: bool = True, type: object = None, **kwargs: object) -> Any:
-        """Return the pointer itself."""
-        return self
-
-
-def _unwrapped(leaf: object) -> Any:
-    child = None if isinstance(leaf, ObjectPointer) else getattr(leaf, "child", None)
-    return leaf if child is None else child
-
-
-def _wrapped(leaf: object) -> Any:
-    return leaf.wrap() if isinstance(leaf, ObjectPointer) else leaf
 
 
 pointer_kinds["protocol"] = PointerProtocol

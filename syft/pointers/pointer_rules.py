@@ -13,8 +13,18 @@ from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import call, update_meta
 
 Rule = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
-RULES: dict[Any, Rule] = {}
 _Tensor: Any = torch.Tensor
+# Function -> its rule, which is called with the function, its arguments and its keyword arguments.
+RULES: dict[Any, Rule] = {
+    _Tensor.grad.__get__: lambda _, args, kwargs: args[0]._grad(),
+    # The location of the tensor, never its values.
+    _Tensor.__repr__: lambda _, args, kwargs: repr(args[0]),
+    # Module.to and similar then set `.data`, so that the parameter stays the same object.
+    torch._has_compatible_shallow_copy_type: lambda _, args, kwargs: True,
+    # The memory is not local.
+    _Tensor.is_shared: lambda _, args, kwargs: False,
+    _Tensor.is_pinned: lambda _, args, kwargs: False,
+}
 
 
 def rule(*functions: object) -> Callable[[Rule], Rule]:
@@ -28,28 +38,17 @@ def rule(*functions: object) -> Callable[[Rule], Rule]:
     return register
 
 
-@rule(_Tensor.grad.__get__)
-def get_grad(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return a pointer to the remote gradient, or None."""
-    return args[0]._grad()
-
-
 @rule(_Tensor.grad_fn.__get__)
 def get_grad_fn(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return None for a tensor without a graph, as zero_grad(set_to_none=False) reads it; refuse others."""
     return call(function, args, kwargs) if meta_of(args[0]).requires_grad else None
 
 
-@rule(
-    _Tensor.grad.__set__,
-    _Tensor.data.__set__,
-    _Tensor.requires_grad.__set__,
-    _Tensor.__setitem__,
-)
+@rule(_Tensor.grad.__set__, _Tensor.data.__set__, _Tensor.requires_grad.__set__, _Tensor.__setitem__)
 def set_remotely(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Set an attribute or items of the remote tensor, then update its shape, dtype and requires_grad."""
     call(function, args, kwargs)
-    if function is not _Tensor.grad.__set__ and (
+    if function != _Tensor.grad.__set__ and (
         function != _Tensor.__setitem__ or any(_needs_grad(arg) for arg in args[1:])
     ):
         pointer = args[0]
@@ -60,21 +59,13 @@ def _needs_grad(value: object) -> bool:
     return isinstance(value, ObjectPointer) and bool(meta_of(value).requires_grad)
 
 
-_SETTERS = {
-    "grad": _Tensor.grad.__set__,
-    "data": _Tensor.data.__set__,
-    "requires_grad": _Tensor.requires_grad.__set__,
-}
-
-
 def set_attribute(pointer: ObjectPointer, name: str, value: object) -> None:
     """Set grad, data or requires_grad of a remote tensor."""
-    if name not in _SETTERS:
+    if name not in ("grad", "data", "requires_grad"):
         raise UnsupportedOperationError(
             f"Setting the attribute {name!r}", "a remote tensor", "Only grad, data and requires_grad can be set."
         )
-    value = getattr(value, "child", value)
-    set_remotely(_SETTERS[name], (pointer, value), {})
+    set_remotely(getattr(_Tensor, name).__set__, (pointer, getattr(value, "child", value)), {})
 
 
 @rule(_Tensor.__deepcopy__)
@@ -97,24 +88,12 @@ def format_pointer(function: Callable[..., Any], args: tuple[Any, ...], kwargs: 
     return format(f"(Wrapper)>{pointer!r}", spec)
 
 
-@rule(_Tensor.__repr__)
-def repr_pointer(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Show the location of the tensor, never its values."""
-    return repr(args[0])
-
-
 @rule(_Tensor.type)
 def type_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the name of the type locally; convert remotely."""
     if len(args) == 1 and not kwargs:
         meta = args[0].tensor_meta()
         return torch.empty(0, dtype=meta.dtype).type()
-    return call(function, args, kwargs)
-
-
-@rule(_Tensor.cpu)
-def to_cpu(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Move to the CPU of the worker that holds the tensor."""
     return call(function, args, kwargs)
 
 
@@ -149,18 +128,6 @@ def each(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
     """Run a call for each tensor of a list: streams send them without waiting, so one message would save little."""
     tensors, *rest = args
     return tuple([call(_EACH[function], (tensor, *rest), kwargs) for tensor in tensors])
-
-
-@rule(torch._has_compatible_shallow_copy_type)
-def sets_data_in_place(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Make Module.to and similar set `.data`, so that the parameter stays the same object."""
-    return True
-
-
-@rule(_Tensor.is_shared, _Tensor.is_pinned)
-def never(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return False: the memory is not local."""
-    return False
 
 
 def meta_of(value: Any) -> TensorMeta:

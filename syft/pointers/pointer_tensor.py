@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -47,20 +48,8 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         description: str | None = None,
     ) -> None:
         super().__init__(location, id_at_location, owner, id, garbage_collect_data, point_to_attr, tags, description)
-        self._meta: TensorMeta | None = None
 
-    @classmethod
-    def _attach(
-        cls, lease: Lease, owner: BaseWorker, meta: Any = None, point_to_attr: str | None = None
-    ) -> PointerTensor:
-        """Make a pointer from a lease and metadata, sending nothing."""
-        pointer: PointerTensor = ObjectPointer._attach.__func__(cls, lease, owner, None, point_to_attr)  # type: ignore[attr-defined]
-        pointer._meta = meta
-        return pointer
-
-    def wrap(self, register: bool = True, type: object = None, **kwargs: object) -> Any:
-        """Put this pointer inside a torch.Tensor that users can work with."""
-        return AbstractTensor.wrap(self, register, type, **kwargs)
+    wrap = AbstractTensor.wrap
 
     def tensor_meta(self) -> TensorMeta:
         """Return shape, dtype, requires_grad and device; requested from the worker if not known yet."""
@@ -80,7 +69,7 @@ class PointerTensor(ObjectPointer, AbstractTensor):
 
     @shape.setter
     def shape(self, value: Any) -> None:
-        self._meta = TensorMeta(torch.Size(value), *_rest_of(self.tensor_meta()))
+        self._meta = dataclasses.replace(self.tensor_meta(), shape=torch.Size(value))
 
     @property
     def grad(self) -> Any:
@@ -130,10 +119,6 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         """Return a second tensor at the worker, with the same values."""
         return call(torch.Tensor.clone, (self,), {} if memory_format is None else {"memory_format": memory_format})
 
-    def copy(self) -> Any:
-        """Return a copy of the remote tensor."""
-        return self.clone()
-
     def get_class_attributes(self) -> dict[str, Any]:
         """Return the attributes that results inherit."""
         return {
@@ -141,30 +126,6 @@ class PointerTensor(ObjectPointer, AbstractTensor):
             "id_at_location": self.id_at_location,
             "garbage_collect_data": self.garbage_collect_data,
         }
-
-    @staticmethod
-    def create_pointer(  # type: ignore[override]
-        tensor: Any,
-        location: Any = None,
-        id_at_location: ObjectId | None = None,
-        register: bool = False,
-        owner: Any = None,
-        ptr_id: ObjectId | None = None,
-        garbage_collect_data: bool | None = None,
-        shape: Sequence[int] | None = None,
-    ) -> PointerTensor:
-        """Make a pointer to a tensor that `location` holds (its owner by default)."""
-        pointer = PointerTensor(
-            location=location if location is not None else tensor.owner,
-            id_at_location=id_at_location if id_at_location is not None else tensor.id,
-            owner=owner,
-            id=ptr_id,
-            garbage_collect_data=bool(garbage_collect_data),
-            tags=tensor.tags,
-            description=tensor.description,
-        )
-        pointer._meta = TensorMeta.of(tensor)
-        return pointer
 
     def move(self, location: BaseWorker | ObjectId, requires_grad: bool | None = None) -> Any:
         """Move the remote tensor to another worker and return a pointer to it there.
@@ -210,13 +171,7 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         self._meta = self.lease.stream.fetch_there(self.id_at_location)
         return self
 
-    def mid_get(self) -> Any:
-        """Same as `remote_get`."""
-        return self.remote_get()
-
-    def get(self, user: Any = None, reason: str = "", deregister_ptr: bool = True) -> Any:
-        """Fetch the tensor and remove it from its worker (`ptr.copy().get()` leaves it there)."""
-        return ObjectPointer.get(self, user, reason, deregister_ptr)
+    mid_get = remote_get
 
     def attr(self, attr_name: str) -> Any:
         """Return an attribute: metadata, or a pointer to the remote attribute."""
@@ -225,10 +180,6 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         if attr_name == "grad":
             return self.grad
         return self.__getattr__(attr_name)
-
-    def dim(self) -> int:
-        """Return the number of dimensions."""
-        return len(self.shape)
 
     def item(self) -> Any:
         """Request the value of a one-element tensor."""
@@ -248,10 +199,6 @@ class PointerTensor(ObjectPointer, AbstractTensor):
 
 
 pointer_kinds["tensor"] = PointerTensor
-
-
-def _rest_of(meta: TensorMeta) -> tuple[Any, ...]:
-    return (meta.dtype, meta.requires_grad, meta.device)
 
 
 def require_pointer(obj: object) -> ObjectPointer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,16 +23,7 @@ if TYPE_CHECKING:
 
 # Calls whose local tensors are sent along: nn.LSTM and similar make their first hidden state locally.
 _CARRIES_LOCAL = frozenset(
-    {
-        torch.lstm,
-        torch.gru,
-        torch.rnn_tanh,
-        torch.rnn_relu,
-        torch.lstm_cell,
-        torch.gru_cell,
-        torch.rnn_tanh_cell,
-    }
-    | {torch.rnn_relu_cell}
+    getattr(torch, f"{layer}{cell}") for layer in ("lstm", "gru", "rnn_tanh", "rnn_relu") for cell in ("", "_cell")
 )
 
 
@@ -88,63 +80,61 @@ def _to_refs(
     return map_tensors(to_ref, value)
 
 
+@dataclasses.dataclass(slots=True)
 class Results:
     """Builds the results of a call from the response of its worker.
 
-    Args:
+    Attributes:
         first: a pointer that took part in the call.
         args: the arguments of the user.
         kwargs: the keyword arguments.
-        base: the id of the first result; the others get the following ids.
+        next_id: the id of the next result, at first that of the call.
     """
 
-    __slots__ = ("args", "first", "kwargs", "next_id")
-
-    def __init__(self, first: ObjectPointer, args: tuple[Any, ...], kwargs: dict[str, Any], base: ObjectId) -> None:
-        self.first = first
-        self.args = args
-        self.kwargs = kwargs
-        self.next_id = base
+    first: ObjectPointer
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    next_id: ObjectId
 
     def build(self, response: object) -> Any:
         """Replace each described result by a pointer, in the same containers."""
-        if isinstance(response, torch.Tensor | TensorMeta):
-            return self._pointer(response)
+        if isinstance(response, TensorMeta):
+            return self._pointer("tensor", response)
+        if isinstance(response, torch.Tensor):
+            return self._pointer("tensor", TensorMeta.of(response))
         if response is None or isinstance(response, bool | int | float | complex | str):
             return response
         if isinstance(response, SameAs):
             return self._same(response)
         if isinstance(response, ObjectMeta):
-            return self._object(response)
+            return self._pointer(response.kind)
         if type(response) is dict:
             return {key: self.build(item) for key, item in response.items()}
         if isinstance(response, tuple | list) and not isinstance(response, torch.Size):
             return rebuild_container(type(response), [self.build(item) for item in response])
         return response
 
-    def _next_id(self) -> ObjectId:
-        current = self.next_id
-        self.next_id = following_id(current)
-        return current
-
-    def _pointer(self, described: torch.Tensor | TensorMeta) -> Any:
-        first = self.first
-        lease = Lease(first.lease.stream, self._next_id())
-        meta = described if type(described) is TensorMeta else TensorMeta.of(described)  # type: ignore[arg-type]
-        return pointer_kinds["tensor"]._attach(lease, first._owner, meta)
-
-    def _object(self, described: ObjectMeta) -> Any:
-        first = self.first
-        lease = Lease(first.lease.stream, self._next_id())
-        return pointer_kinds[described.kind]._attach(lease, first._owner)
+    def _pointer(self, kind: str, meta: TensorMeta | None = None) -> Any:
+        lease = Lease(self.first.lease.stream, self.next_id)
+        self.next_id = following_id(self.next_id)
+        return pointer_kinds[kind]._attach(lease, self.first._owner, meta)
 
     def _same(self, same: SameAs) -> Any:
-        position = same.position
-        arg = (
-            self.args[position] if position < len(self.args) else list(self.kwargs.values())[position - len(self.args)]
-        )
+        arg = (*self.args, *self.kwargs.values())[same.position]
         update_meta(arg, same.meta)
         return arg
+
+
+def call_object(name: str, pointer: ObjectPointer, args: object, kwargs: object, carries_local: bool = False) -> Any:
+    """Run a call on a remote object that is no tensor; wrappers of arguments are removed, results are wrapped."""
+    inner_args, inner_kwargs = map_tensors(lambda leaf: getattr(leaf, "child", leaf), (args, kwargs))
+    result = call_by_name(name, (pointer, *inner_args), inner_kwargs, carries_local)
+    return map_tensors(wrapped, result)
+
+
+def wrapped(leaf: object) -> Any:
+    """Return a pointer in its wrapper, and anything else as it is."""
+    return leaf.wrap() if isinstance(leaf, ObjectPointer) else leaf
 
 
 def rebuild_container(kind: type, items: list[Any]) -> Any:

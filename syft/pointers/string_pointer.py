@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from syft.core.string import COMPARISONS, METHODS, OPERATORS, String, with_string_signature
 from syft.core.string_limits import run_for_peer
@@ -12,9 +12,6 @@ from syft.core.trees import map_tensors
 from syft.hook.functions import register_command
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import call_by_name, pointer_kinds
-
-if TYPE_CHECKING:
-    from syft.workers.base import BaseWorker
 
 
 class StringPointer(ObjectPointer):
@@ -39,25 +36,7 @@ for _name in (*METHODS, *OPERATORS, *COMPARISONS, "__len__"):
     setattr(StringPointer, _name, _remote(_name))
 
 
-def create_pointer(
-    obj: String,
-    location: BaseWorker | None = None,
-    id_at_location: Any = None,
-    register: bool = False,
-    owner: BaseWorker | None = None,
-    ptr_id: Any = None,
-    garbage_collect_data: bool = True,
-) -> StringPointer:
-    """Make a pointer to a String that a worker holds (documented as `String.create_pointer`)."""
-    return StringPointer(
-        location=location if location is not None else obj.owner,
-        id_at_location=id_at_location if id_at_location is not None else obj.id,
-        owner=owner,
-        id=ptr_id,
-        garbage_collect_data=garbage_collect_data,
-        tags=obj.tags,
-        description=obj.description,
-    )
-
-
-String.create_pointer = staticmethod(create_pointer)  # type: ignore[attr-defined]
+# A pointer to a String deletes it by default.
+String.create_pointer = staticmethod(  # type: ignore[attr-defined]
+    functools.partial(StringPointer.create_pointer, garbage_collect_data=True)
+)
