@@ -22,6 +22,7 @@ from syft import nn as nn
 from syft._lazy import publish as _publish
 from syft._paths import install as _install
 from syft.core.context import acting_as as acting_as
+from syft.core.context import local_worker as _local_worker
 from syft.core.id_provider import ID_PROVIDER as ID_PROVIDER
 from syft.core.metrics import count_messages as count_messages
 from syft.core.string import String as String
@@ -49,6 +50,7 @@ from syft.pointers import ObjectPointer as ObjectPointer
 from syft.pointers import ObjectWrapper as ObjectWrapper
 from syft.pointers import PointerTensor as PointerTensor
 from syft.pointers import StringPointer as StringPointer
+from syft.pointers.multi_pointer import combine_pointers as combine_pointers
 from syft.pointers.pointer_plan import PointerPlan as PointerPlan
 from syft.pointers.pointer_protocol import PointerProtocol as PointerProtocol
 from syft.sandbox import create_sandbox as create_sandbox
@@ -57,7 +59,6 @@ from syft.serde import serialize as serialize
 from syft.serde import wire_codes as _wire_codes  # noqa: F401  (registers the wire codes)
 from syft.tensors import native as _native  # noqa: F401  (registers the methods of tensors)
 from syft.tensors.additive_shared import AdditiveSharingTensor as AdditiveSharingTensor
-from syft.tensors.functions import combine_pointers as combine_pointers
 from syft.tensors.logging import LoggingTensor as LoggingTensor
 from syft.tensors.placeholder import PlaceHolder as PlaceHolder
 from syft.tensors.plusisminus import PlusIsMinusTensor as PlusIsMinusTensor
@@ -158,20 +159,22 @@ _LAZY = {"WebsocketServerWorker": "syft.grid.websocket_server"}
 # Public packages that are no names of `__all__`; the first three hold the module paths of 0.2.
 _PACKAGES = ("execution", "frameworks", "generic", "grid", "hook", "messaging", "serde", "workers")
 
+# Documented names that are not implemented yet.
+_MISSING = frozenset({"AutogradTensor", "CRTPrecisionTensor", "LargePrecisionTensor", "NumpyTensor", "keygen", "pool"})
+
 if not TYPE_CHECKING:  # a type checker would accept any name
 
     def __getattr__(name: str) -> object:
+        if name == "local_worker":
+            return _local_worker(required=False)
         if name in _COMPUTED:
-            from syft._globals import computed
-
-            return computed(name)
+            return importlib.import_module("torch")
         if name in _LAZY:
             found = getattr(importlib.import_module(_LAZY[name]), name)
             _publish(__name__, {name: found}, [name])
             return found
-        from syft._globals import missing_reason
-
-        raise AttributeError(f"module 'syft' has no attribute {name!r}{missing_reason(name)}", name=name)
+        reason = ": this part of the documented API is not there yet (README, What works today)"
+        raise AttributeError(f"module 'syft' has no attribute {name!r}{reason if name in _MISSING else ''}", name=name)
 
 
 def __dir__() -> list[str]:

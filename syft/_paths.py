@@ -49,7 +49,7 @@ MOVED: dict[str, str] = {
     "syft.frameworks.torch.overload_torch": "syft.hook.overload",
     "syft.frameworks.torch.torch_attributes": "syft.hook.attributes",
     # tensor types
-    "syft.frameworks.torch.functions": "syft.tensors.functions",
+    "syft.frameworks.torch.functions": "syft.pointers.multi_pointer",
     "syft.frameworks.torch.tensors.decorators.logging": "syft.tensors.logging",
     "syft.frameworks.torch.tensors.interpreters.native": "syft.tensors.native",
     "syft.frameworks.torch.tensors.interpreters.plusisminus": "syft.tensors.plusisminus",

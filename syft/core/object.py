@@ -81,9 +81,7 @@ class AbstractObject(Bufferizable):
         """Return this object as bytes."""
         return bytes(_serializer[0](self, *args, **kwargs))
 
-    def ser(self, *args: object, **kwargs: object) -> bytes:
-        """Return this object as bytes (short form of `serialize`)."""
-        return self.serialize(*args, **kwargs)
+    ser = serialize
 
     def get(self) -> Any:
         """Fetch the object below this link and return this link around it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from typing import Any
 
@@ -11,21 +12,21 @@ from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.exceptions import ObjectNotFoundError
 
 
+@dataclasses.dataclass(eq=False)
 class ObjectOutline:
     """The metadata of an object that is stored elsewhere and read at its first use.
 
-    Args:
-        obj_id: its id.
+    Attributes:
+        id: its id.
         meta: its shape and dtype.
         tags: the tags it can be found by.
         description: the text it can be found by.
     """
 
-    def __init__(self, obj_id: ObjectId, meta: Any, tags: set[str], description: str | None) -> None:
-        self.id = obj_id
-        self.meta = meta
-        self.tags = tags
-        self.description = description
+    id: ObjectId
+    meta: Any
+    tags: set[str]
+    description: str | None
 
 
 class ObjectStore:

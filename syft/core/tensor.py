@@ -141,6 +141,10 @@ class AbstractTensor(AbstractObject):
         """The shape of the tensor at the bottom."""
         return self.tensor_meta().shape
 
+    def dim(self) -> int:
+        """Return the number of dimensions."""
+        return len(self.shape)
+
     @property
     def dtype(self) -> torch.dtype:
         """The dtype as the user sees it."""

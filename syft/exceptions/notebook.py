@@ -7,24 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, cast
+from typing import Any
 
 _LIBRARY = str(Path(__file__).parent.parent)
 
 
-class _Formatter(Protocol):
-    def structured_traceback(
-        self, etype: type[BaseException], evalue: BaseException, etb: TracebackType | None, *, tb_offset: int
-    ) -> list[str]: ...
-
-
-class _Shell(Protocol):
-    InteractiveTB: _Formatter
-
-
 def render(error: BaseException) -> list[str]:
     """Return the lines that IPython prints for an error of this library."""
-    shell = cast("_Shell", sys.modules["IPython"].get_ipython())
+    shell: Any = sys.modules["IPython"].get_ipython()
     notes = list(getattr(error, "__notes__", ()))
     with _trimmed(error):
         lines = list(shell.InteractiveTB.structured_traceback(type(error), error, error.__traceback__, tb_offset=0))

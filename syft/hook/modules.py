@@ -98,7 +98,7 @@ def _fetched(remote: list[Any]) -> list[Any]:
 
 
 class ModuleMethods:
-    """The methods; the hook copies its public names to nn.Module."""
+    """The methods; the hook copies its public names to nn.Module. Modules always change in place: `send_` is `send`."""
 
     def send(self, *dest: object, force_send: bool = False, **kwargs: object) -> Any:
         """Send every parameter and buffer to a worker, in place, with one message.
@@ -129,9 +129,7 @@ class ModuleMethods:
             swap_all([(tensor, pointer.wrap()) for tensor, pointer in zip(tensors, pointers, strict=True)])
         return module
 
-    def send_(self, *dest: Any, **kwargs: Any) -> Any:
-        """Same as `send`: modules always move in place."""
-        return ModuleMethods.send(self, *dest, **kwargs)
+    send_ = send
 
     def get(self) -> Any:
         """Fetch every parameter and buffer, in place, with one message."""
@@ -145,6 +143,8 @@ class ModuleMethods:
             swap_all(list(zip(remote, _fetched(remote), strict=True)))
         return _notify_watchers(module, False)
 
+    get_ = get
+
     def request(self, reason: str = "") -> Any:
         """Ask the owner of the worker that holds the module to release it, with one request; returns the request.
 
@@ -157,10 +157,6 @@ class ModuleMethods:
         if not remote:
             raise SyftError("This module is local, so there is nothing to request. Send it first: model.send(bob).")
         return local_worker().request_many([tensor.child for tensor in remote], str(reason))
-
-    def get_(self) -> Any:
-        """Same as `get`: modules always move in place."""
-        return ModuleMethods.get(self)
 
     def fix_precision(self, *args: Any, **kwargs: Any) -> Any:
         """Encode every parameter and every buffer of floats in fixed precision, in place; arguments as for tensors."""
@@ -186,22 +182,9 @@ class ModuleMethods:
             shared.requires_grad_()  # otherwise frozen parameters stay frozen
         return shared
 
-    def fix_precision_(self, *args: object, **kwargs: object) -> Any:
-        """Same as `fix_precision`: modules always change in place."""
-        return ModuleMethods.fix_precision(self, *args, **kwargs)
-
-    def float_precision_(self) -> Any:
-        """Same as `float_precision`: modules always change in place."""
-        return ModuleMethods.float_precision(self)
-
-    def share_(self, *args: object, **kwargs: object) -> Any:
-        """Same as `share`: modules always change in place."""
-        return ModuleMethods.share(self, *args, **kwargs)
-
-    fix_prec = fix_precision
-    fix_prec_ = fix_precision_
-    float_prec = float_precision
-    float_prec_ = float_precision_
+    fix_precision_ = fix_prec = fix_prec_ = fix_precision
+    float_precision_ = float_prec = float_prec_ = float_precision
+    share_ = share
 
     def move(self, destination: object) -> Any:
         """Move the remote module to another worker, in place."""

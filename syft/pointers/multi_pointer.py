@@ -24,7 +24,33 @@ if TYPE_CHECKING:
 _Tensor: Any = torch.Tensor
 
 
-class MultiPointerTensor(AbstractTensor):
+class PointerGroup(AbstractTensor):
+    """A link to tensors at several workers: its child is a dict of pointers by the id of their worker."""
+
+    def pointers(self) -> list[Any]:
+        """Return the pointers, in the order of the workers."""
+        return list(self.child.values())
+
+    def values_there(self) -> list[torch.Tensor]:
+        """Return the tensors without fetching them (in-process workers only, for debugging)."""
+        return [pointer.location._objects[pointer.id_at_location] for pointer in self.pointers()]
+
+    @property
+    def garbage_collect_data(self) -> bool:
+        """Whether the tensors are deleted with their last pointers."""
+        return all(pointer.garbage_collect_data for pointer in self.pointers())
+
+    @garbage_collect_data.setter
+    def garbage_collect_data(self, value: bool) -> None:
+        self.set_garbage_collect_data(value)
+
+    def set_garbage_collect_data(self, value: bool) -> None:
+        """Set whether the tensors are deleted with their last pointers."""
+        for pointer in self.pointers():
+            pointer.garbage_collect_data = value
+
+
+class MultiPointerTensor(PointerGroup):
     """Tensors of the same shape at several workers, used as one.
 
     Args:
@@ -61,10 +87,6 @@ class MultiPointerTensor(AbstractTensor):
         meta: TensorMeta = next(iter(self.child.values())).tensor_meta()
         return meta
 
-    def dim(self) -> int:
-        """Return the number of dimensions."""
-        return len(self.shape)
-
     @property
     def location(self) -> list[Any]:
         """The workers pointed at."""
@@ -86,7 +108,7 @@ class MultiPointerTensor(AbstractTensor):
 
     def virtual_get(self, sum_results: bool = False) -> Any:
         """Return every tensor without fetching it (in-process workers only, for debugging)."""
-        results = [pointer.location._objects[pointer.id_at_location] for pointer in self.child.values()]
+        results = self.values_there()
         return sum(results[1:], results[0]) if sum_results else results
 
     def clone(self, *, memory_format: torch.memory_format | None = None) -> Any:
@@ -117,20 +139,6 @@ class MultiPointerTensor(AbstractTensor):
                 return multi
         return group_results(results, multis[0]._owner)
 
-    def set_garbage_collect_data(self, value: bool) -> None:
-        """Set whether the tensors are deleted with their last pointers."""
-        for pointer in self.child.values():
-            pointer.garbage_collect_data = value
-
-    @property
-    def garbage_collect_data(self) -> bool:
-        """Whether the tensors are deleted with their last pointers."""
-        return all(pointer.garbage_collect_data for pointer in self.child.values())
-
-    @garbage_collect_data.setter
-    def garbage_collect_data(self, value: bool) -> None:
-        self.set_garbage_collect_data(value)
-
     def __repr__(self) -> str:
         return "[MultiPointerTensor]" + "".join(f"\n\t-> {pointer!r}" for pointer in self.child.values())
 
@@ -160,3 +168,12 @@ def group_results(results: list[Any], owner: BaseWorker) -> Any:
     if type(first) is dict:
         return {key: group_results([result[key] for result in results], owner) for key in first}
     return None if all(result is None for result in results) else results
+
+
+def combine_pointers(*pointers: object) -> Any:
+    """Group pointers at different workers into one multi-pointer.
+
+    Args:
+        *pointers: pointers to tensors of one shape, each at another worker.
+    """
+    return MultiPointerTensor(children=pointers).wrap()

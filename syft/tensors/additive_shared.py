@@ -16,6 +16,7 @@ from syft.core.labels import check_labels
 from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor, Level
 from syft.exceptions import SyftError
+from syft.pointers.multi_pointer import PointerGroup
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.tensors.views import Viewable
 
@@ -28,7 +29,7 @@ FIELD = 2**64
 PROTOCOLS = ("beaver", "snn", "fss")
 
 
-class AdditiveSharingTensor(Viewable):
+class AdditiveSharingTensor(PointerGroup, Viewable):
     """A link to the shares of a tensor of integers, one at each party.
 
     Args:
@@ -110,29 +111,6 @@ class AdditiveSharingTensor(Viewable):
         shape = next(iter(child.values())).shape if type(child) is dict else child.shape
         return TensorMeta(torch.Size(shape), torch.int64)
 
-    @property
-    def shape(self) -> torch.Size:
-        """The shape of any share."""
-        return self.tensor_meta().shape
-
-    def dim(self) -> int:
-        """Return the number of dimensions."""
-        return len(self.shape)
-
-    @property
-    def grad(self) -> None:
-        """None: integers have no gradient."""
-        return None
-
-    def backward(
-        self,
-        gradient: object = None,
-        retain_graph: bool | None = None,
-        create_graph: bool = False,
-        inputs: object = None,
-    ) -> None:
-        """Do nothing: gradients are computed from the tensor around this link."""
-
     def get(self) -> torch.Tensor:
         """Fetch all shares and add them; they are removed from the parties (`x.copy().get()` leaves them there)."""
         for pointer in self.pointers():
@@ -149,7 +127,7 @@ class AdditiveSharingTensor(Viewable):
 
     def virtual_get(self) -> torch.Tensor:
         """Add the shares without fetching them (in-process workers only, for debugging)."""
-        return _total([pointer.location._objects[pointer.id_at_location] for pointer in self.pointers()])
+        return _total(self.values_there())
 
     def init_shares(self, *owners: BaseWorker | ObjectId) -> AdditiveSharingTensor:
         """Split the plain child of this link, and send one share to each owner; returns this link."""
@@ -216,20 +194,6 @@ class AdditiveSharingTensor(Viewable):
         """Return arguments with every shared tensor replaced by its pointer at one worker."""
         worker_id = getattr(worker, "id", worker)
         return tuple(arg.child[worker_id] if isinstance(arg, AdditiveSharingTensor) else arg for arg in args)
-
-    @property
-    def garbage_collect_data(self) -> bool:
-        """Whether the shares are deleted with their last pointers."""
-        return all(pointer.garbage_collect_data for pointer in self.pointers())
-
-    @garbage_collect_data.setter
-    def garbage_collect_data(self, value: bool) -> None:
-        self.set_garbage_collect_data(value)
-
-    def set_garbage_collect_data(self, value: bool) -> None:
-        """Set whether the shares are deleted with their last pointers."""
-        for pointer in self.pointers():
-            pointer.garbage_collect_data = value
 
     def get_garbage_collect_data(self) -> dict[Any, bool]:
         """Return for each party whether its share is deleted with its last pointer."""

@@ -128,14 +128,7 @@ class IdentityMethods:
     def garbage_collection(self, value: bool) -> None:
         require_link(self, "collect").garbage_collect_data = value
 
-    @property
-    def gc(self) -> bool:
-        """Short form of `garbage_collection`."""
-        return bool(require_link(self, "collect").garbage_collect_data)
-
-    @gc.setter
-    def gc(self, value: bool) -> None:
-        require_link(self, "collect").garbage_collect_data = value
+    gc = garbage_collection
 
     @Computed
     def disable_gc(self) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 
 from syft.core.context import local_worker
-from syft.core.dispatch import run
+from syft.core.dispatch import resolve, run
 from syft.core.id_provider import ObjectId
 from syft.core.object import _serializer
 from syft.core.tensor import AbstractTensor
@@ -178,9 +178,7 @@ class TorchTensor:
         link.remote_get()
         return self
 
-    def mid_get(self) -> Any:
-        """Same as `remote_get`."""
-        return self.remote_get()
+    mid_get = remote_get
 
     def delete(self) -> None:
         """Delete the remote data now, even if other clients have pointers to it."""
@@ -237,9 +235,7 @@ class TorchTensor:
         """Return this tensor as bytes."""
         return bytes(_serializer[0](self, *args, **kwargs))
 
-    def ser(self, *args: object, **kwargs: object) -> bytes:
-        """Return this tensor as bytes (short form of `serialize`)."""
-        return bytes(_serializer[0](self, *args, **kwargs))
+    ser = serialize
 
     def torch_type(self: Any) -> str:
         """Return the name of the type of the tensor at the bottom."""
@@ -257,8 +253,6 @@ class TorchTensor:
     @classmethod
     def handle_func_command(cls, command: tuple[Any, ...]) -> Any:
         """Run a command `(function or dotted name, self or None, args, kwargs)` on any tensors."""
-        from syft.core.dispatch import resolve
-
         name, self, args, kwargs = command
         function = resolve(name, self is not None) if isinstance(name, str) else name
         return run(function, args if self is None else (self, *args), kwargs)

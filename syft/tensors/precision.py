@@ -134,27 +134,9 @@ class FixedPrecisionTensor(Viewable):
     def data(self, value: object) -> None:
         self.child = getattr(value, "child", value)
 
-    @property
-    def grad(self) -> None:
-        """None: gradients belong to the tensor around this link."""
-        return None
-
-    def backward(
-        self,
-        gradient: object = None,
-        retain_graph: bool | None = None,
-        create_graph: bool = False,
-        inputs: object = None,
-    ) -> None:
-        """Do nothing: gradients are computed from the tensor around this link."""
-
     def attr(self, attr_name: str) -> Any:
         """Return an attribute of this link."""
         return getattr(self, attr_name)
-
-    def dim(self) -> int:
-        """Return the number of dimensions."""
-        return len(self.shape)
 
     @property
     def is_shared(self) -> bool:

@@ -61,6 +61,20 @@ class Viewable(AbstractTensor):
         """Whether this link is not a view and has no views."""
         return self._parent is None and not self._views
 
+    @property
+    def grad(self) -> None:
+        """None: gradients belong to the tensor around this link."""
+        return None
+
+    def backward(
+        self,
+        gradient: object = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: object = None,
+    ) -> None:
+        """Do nothing: gradients are computed from the tensor around this link."""
+
     @classmethod
     def handle(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a call without a rule by calls that have one, or refuse it."""

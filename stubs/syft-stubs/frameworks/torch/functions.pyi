@@ -1,2 +1,2 @@
 # Made by scripts/stubs.
-from syft.tensors.functions import *
+from syft.pointers.multi_pointer import *
