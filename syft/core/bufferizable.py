@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from syft.core.providers import providers
 
 if TYPE_CHECKING:
     from syft.workers.abstract import AbstractWorker
@@ -22,7 +23,7 @@ class Bufferizable:
             worker: the worker that sends it; chooses the format of tensors.
             obj: the object; its own class says which message it gets.
         """
-        return _functions[0](worker, obj)
+        return providers.bufferize(worker, obj)
 
     @classmethod
     def unbufferize(cls, worker: AbstractWorker, message: object) -> Any:
@@ -32,12 +33,4 @@ class Bufferizable:
             worker: the worker that receives it.
             message: what `bufferize` returned, here or elsewhere.
         """
-        return _functions[1](cls, worker, message)
-
-
-_functions: list[Callable[..., Any]] = []
-
-
-def register_bufferizer(bufferize: Callable[..., Any], unbufferize: Callable[..., Any]) -> None:
-    """Tell objects how to become protobuf messages and back (called once by the serde layer)."""
-    _functions[:] = [bufferize, unbufferize]
+        return providers.unbufferize(cls, worker, message)

@@ -11,7 +11,8 @@ import torch
 from torch.overrides import resolve_name
 
 from syft.core import tensor as links
-from syft.core.tensor import AbstractTensor, Level, Rule, wrapper_class
+from syft.core.providers import providers
+from syft.core.tensor import AbstractTensor, Level, Rule
 from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import UnsupportedOperationError
 
@@ -82,7 +83,7 @@ def deciding_link(args: tuple[Any, ...], kwargs: dict[str, Any]) -> AbstractTens
 
 def _run_below_autograd(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a call on ATen-level links through torch itself, so that autograd takes part."""
-    shell = wrapper_class()
+    shell = providers.wrapper
     wrapped = map_tensors(lambda t: t.wrap() if isinstance(t, AbstractTensor) else t, (args, kwargs))
     result = function(*wrapped[0], **wrapped[1])
     return map_tensors(lambda t: t.child if isinstance(t, shell) else t, result)
@@ -230,7 +231,5 @@ def _install_operators() -> None:
             setattr(AbstractTensor, name, _operator(name))
 
 
-links._handler[:] = [handle]
-links._resolver[:] = [resolve]
-links._method_caller[:] = [_call_method]
+providers.handle, providers.resolve, providers.call_method = handle, resolve, _call_method
 _install_operators()

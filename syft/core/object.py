@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from syft.core.bufferizable import Bufferizable
 from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.labels import check_description, check_tags
+from syft.core.providers import providers
 from syft.core.trees import register_leaf
 from syft.exceptions import InvalidTensorForRemoteGetError, UnsupportedOperationError
 
@@ -79,7 +79,7 @@ class AbstractObject(Bufferizable):
 
     def serialize(self, *args: object, **kwargs: object) -> bytes:
         """Return this object as bytes."""
-        return bytes(_serializer[0](self, *args, **kwargs))
+        return bytes(providers.serialize(self, *args, **kwargs))
 
     ser = serialize
 
@@ -118,13 +118,6 @@ class AbstractObject(Bufferizable):
 
 
 register_leaf(AbstractObject)
-
-_serializer: list[Any] = []
-
-
-def register_serializer(serialize: Callable[..., Any]) -> None:
-    """Set the function that serializes objects (called once by the serde layer)."""
-    _serializer[:] = [serialize]
 
 
 def initialize_object(

@@ -30,6 +30,7 @@ import torch
 from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.labels import check_labels
 from syft.core.object import AbstractObject
+from syft.core.providers import providers
 from syft.core.references import TensorMeta
 from syft.exceptions import SyftError
 
@@ -47,17 +48,6 @@ class Level(enum.Enum):
 
 
 _Tensor: Any = torch.Tensor
-_wrapper: list[Any] = []
-
-
-def register_wrapper(wrapper: type) -> None:
-    """Set the class of the outer tensor of chains (called once by the hook layer)."""
-    _wrapper[:] = [wrapper]
-
-
-def wrapper_class() -> Any:
-    """Return the class of the outer tensor of chains."""
-    return _wrapper[0]
 
 
 class AbstractTensor(AbstractObject):
@@ -102,7 +92,7 @@ class AbstractTensor(AbstractObject):
     @classmethod
     def handle(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a torch call whose arguments hold links of this kind (replaced by core.dispatch)."""
-        return _handler[0](cls, function, args, kwargs)
+        return providers.handle(cls, function, args, kwargs)
 
     def tensor_meta(self) -> TensorMeta:
         """Return shape, dtype, requires_grad and device as the user sees them."""
@@ -111,12 +101,12 @@ class AbstractTensor(AbstractObject):
 
     def wrap(self, register: bool = True, type: object = None, **kwargs: object) -> Any:
         """Put this link inside a torch.Tensor that users can work with."""
-        return wrapper_class()(self, **kwargs)
+        return providers.wrapper(self, **kwargs)
 
     def on(self, tensor: torch.Tensor, wrap: bool = True) -> Any:
         """Put this link on top of a tensor (or of the chain inside it)."""
         requires_grad = None
-        if isinstance(tensor, wrapper_class()):
+        if isinstance(tensor, providers.wrapper):
             self.child = tensor.child
         elif self.level is Level.ATEN and isinstance(tensor, torch.Tensor):
             requires_grad, self.child = tensor.requires_grad, tensor.detach()
@@ -181,11 +171,11 @@ class AbstractTensor(AbstractObject):
     def handle_func_command(cls, command: tuple[Any, ...]) -> Any:
         """Run a command `(function or dotted name, self or None, args, kwargs)` on links of this kind."""
         name, self, args, kwargs = command
-        function = _resolver[0](name, self is not None) if isinstance(name, str) else name
+        function = providers.resolve(name, self is not None) if isinstance(name, str) else name
         return cls.handle(function, args if self is None else (self, *args), kwargs or {})
 
     def __getattr__(self, name: str) -> Any:
-        return _method_caller[0](self, name)
+        return providers.call_method(self, name)
 
     def __repr__(self) -> str:
         name = type(self).__name__
@@ -205,11 +195,8 @@ class AbstractTensor(AbstractObject):
         return cls(id=obj_id, owner=worker, tags=tags, description=description, child=child, **attributes)
 
 
-# Filled by core.dispatch, which runs calls on links.
+# (class, function) -> its rule, or None; filled by core.dispatch.
 rule_cache: dict[tuple[type, Any], Rule | None] = {}
-_handler: list[Any] = []
-_resolver: list[Any] = []
-_method_caller: list[Any] = []
 
 
 def initialize_tensor(

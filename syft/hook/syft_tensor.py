@@ -16,7 +16,8 @@ from syft.core import observers
 from syft.core.autograd_state import following
 from syft.core.dispatch import deciding_link, find_rule, function_name, run
 from syft.core.labels import check_labels
-from syft.core.tensor import AbstractTensor, Level, register_wrapper
+from syft.core.providers import providers
+from syft.core.tensor import AbstractTensor, Level
 from syft.core.trees import SCALARS, map_tensors
 from syft.exceptions import SyftError, TensorsNotCollocatedError, UnsupportedOperationError
 from syft.hook.composed import COMPOSED
@@ -375,6 +376,6 @@ def _run_aten(cls: type[AbstractTensor], func: Any, args: tuple[Any, ...], kwarg
 # What autograd itself does to a tensor without computing anything.
 _AUTOGRAD_PLUMBING = frozenset({torch.ops.aten.detach.default, torch.ops.aten.alias.default})
 
-register_wrapper(SyftTensor)
+providers.wrapper = SyftTensor
 
 __all__ = ["METADATA", "SyftTensor", "function_name"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from syft.core.object import register_serializer
+from syft.core.providers import providers
 from syft.serde import msgpack
 
 if TYPE_CHECKING:
@@ -53,4 +53,4 @@ def deserialize(
     return strategy(binary, worker, **limits)
 
 
-register_serializer(serialize)
+providers.serialize = serialize

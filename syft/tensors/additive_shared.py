@@ -13,6 +13,7 @@ import torch
 from syft.core.dispatch import give_methods, run
 from syft.core.id_provider import ObjectId, is_id
 from syft.core.labels import check_labels
+from syft.core.providers import providers
 from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor, Level
 from syft.exceptions import SyftError
@@ -131,7 +132,7 @@ class AdditiveSharingTensor(PointerGroup, Viewable):
 
     def init_shares(self, *owners: BaseWorker | ObjectId) -> AdditiveSharingTensor:
         """Split the plain child of this link, and send one share to each owner; returns this link."""
-        self.child = _sharing[0].split(self.child, owners, **self.get_class_attributes()).child
+        self.child = providers.sharing.split(self.child, owners, **self.get_class_attributes()).child
         return self
 
     @staticmethod
@@ -146,20 +147,20 @@ class AdditiveSharingTensor(PointerGroup, Viewable):
             field: ignored, for compatibility; shares are modulo 2**64.
             random_type: ignored, for compatibility; shares are int64.
         """
-        return list(_sharing[0].generate_shares(secret, n_workers))
+        return list(providers.sharing.generate_shares(secret, n_workers))
 
     def reconstruct(self) -> Any:
         """Reveal the values to every party: returns a multi-pointer to them; the caller learns nothing."""
-        return _sharing[0].reconstruct(self)
+        return providers.sharing.reconstruct(self)
 
     def zero(self) -> AdditiveSharingTensor:
         """Return fresh shares of zeros of the same shape, at the same parties."""
-        made: AdditiveSharingTensor = _sharing[0].zero(self)
+        made: AdditiveSharingTensor = providers.sharing.zero(self)
         return made
 
     def refresh(self) -> AdditiveSharingTensor:
         """Split the same values again, in place, by adding shares of zero."""
-        self.child = _sharing[0].refreshed(self).child
+        self.child = providers.sharing.refreshed(self).child
         return self
 
     def clone(self, *, memory_format: torch.memory_format | None = None) -> AdditiveSharingTensor:
@@ -265,12 +266,3 @@ def refuse_own_parties(link: object, workers: list[Any]) -> None:
         link = link.__dict__.get("child")
     if isinstance(link, AdditiveSharingTensor) and any(getattr(w, "id", w) in link.child for w in workers):
         raise SyftError("A shared tensor can't be sent to one of the workers that hold its shares.")
-
-
-# Set by syft.mpc: splits and reconstructs secrets.
-_sharing: list[Any] = []
-
-
-def register_sharing(sharing: object) -> None:
-    """Set the functions that split secrets (called once by syft.mpc)."""
-    _sharing[:] = [sharing]

@@ -13,7 +13,7 @@ import torch
 from syft.core.context import local_worker
 from syft.core.dispatch import resolve, run
 from syft.core.id_provider import ObjectId
-from syft.core.object import _serializer
+from syft.core.providers import providers
 from syft.core.tensor import AbstractTensor
 from syft.exceptions import InvalidTensorForRemoteGetError, SyftError, UnsupportedOperationError
 from syft.hook import base
@@ -233,7 +233,7 @@ class TorchTensor:
 
     def serialize(self, *args: object, **kwargs: object) -> bytes:
         """Return this tensor as bytes."""
-        return bytes(_serializer[0](self, *args, **kwargs))
+        return bytes(providers.serialize(self, *args, **kwargs))
 
     ser = serialize
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from syft.core.dispatch import forward
 from syft.core.id_provider import ObjectId
 from syft.core.labels import check_labels
-from syft.core.tensor import AbstractTensor, wrapper_class
+from syft.core.providers import providers
+from syft.core.tensor import AbstractTensor
 from syft.exceptions import SyftError
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class PlaceHolder(AbstractTensor):
 
     def instantiate(self, tensor: object) -> PlaceHolder:
         """Set the tensor of this placeholder; a wrapped placeholder is unwrapped first."""
-        if isinstance(tensor, wrapper_class()) and isinstance(tensor.child, PlaceHolder):
+        if isinstance(tensor, providers.wrapper) and isinstance(tensor.child, PlaceHolder):
             tensor = tensor.child
         self.child = tensor.child if isinstance(tensor, PlaceHolder) else tensor
         return self

@@ -31,7 +31,8 @@ import torch
 
 from syft.core.dispatch import forward, function_name
 from syft.core.id_provider import ObjectId
-from syft.core.tensor import AbstractTensor, wrapper_class
+from syft.core.providers import providers
+from syft.core.tensor import AbstractTensor
 from syft.exceptions import SyftError
 from syft.tensors.fits import MAX_DEGREE, Fit, Function, Intervals, Numbers, Samples, check_degree, check_intervals, fit
 from syft.tensors.precision import FixedPrecisionTensor
@@ -151,10 +152,10 @@ class PolynomialTensor(AbstractTensor):
             x: an encrypted tensor; the error of its format is then added.
         """
         fitted = self.fitted(name)
-        link = x.child if isinstance(x, wrapper_class()) else x
+        link = x.child if isinstance(x, providers.wrapper) else x
         if not isinstance(link, FixedPrecisionTensor):
             return fitted.error
-        return fitted.error + float(_evaluator[0].error(fitted, link))
+        return fitted.error + float(providers.evaluator.error(fitted, link))
 
     def taylor_exp(self, x: Any, degree: int = 10) -> Any:
         """Return 1 + x + x^2 / 2 + ... up to a degree: e^x near 0, with products only."""
@@ -212,12 +213,12 @@ class _Evaluation(torch.autograd.Function):
     def forward(ctx: Any, x: Any, fitted: Fit) -> Any:
         ctx.fitted = fitted
         ctx.save_for_backward(x)
-        return _evaluator[0].evaluate(fitted, x.child).wrap()
+        return providers.evaluator.evaluate(fitted, x.child).wrap()
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
         (x,) = ctx.saved_tensors
-        return grad * _evaluator[0].slope(ctx.fitted, x.child).wrap(), None
+        return grad * providers.evaluator.slope(ctx.fitted, x.child).wrap(), None
 
 
 def _value(fitted: Fit, x: object) -> Any:
@@ -226,8 +227,8 @@ def _value(fitted: Fit, x: object) -> Any:
     if isinstance(x, int | float):
         return float(fitted(torch.tensor(float(x), dtype=torch.float64)))
     if isinstance(x, FixedPrecisionTensor):
-        return _evaluator[0].evaluate(fitted, x)
-    if isinstance(x, wrapper_class()):
+        return providers.evaluator.evaluate(fitted, x)
+    if isinstance(x, providers.wrapper):
         return _of_chain(fitted, x)
     if isinstance(x, AbstractTensor):
         raise _not_encoded(x)
@@ -252,13 +253,4 @@ def _not_encoded(link: object) -> SyftError:
     )
 
 
-# Set by syft.mpc: evaluates fits on encoded numbers, local or shared.
-_evaluator: list[Any] = []
-
-
-def register_evaluator(evaluator: object) -> None:
-    """Set the evaluator of fits on encrypted numbers (called once by syft.mpc)."""
-    _evaluator[:] = [evaluator]
-
-
-__all__ = ["MAX_DEGREE", "PolynomialTensor", "register_evaluator"]
+__all__ = ["MAX_DEGREE", "PolynomialTensor"]

@@ -23,6 +23,7 @@ import torch
 from syft.core.dispatch import give_methods
 from syft.core.id_provider import ObjectId
 from syft.core.labels import check_labels
+from syft.core.providers import providers
 from syft.core.references import TensorMeta
 from syft.core.tensor import Level
 from syft.exceptions import SyftError
@@ -150,7 +151,7 @@ class FixedPrecisionTensor(Viewable):
     def fix_precision(self, check_range: bool = True) -> FixedPrecisionTensor:
         """Encode the child, a plain tensor, rounding to the nearest; returns this link."""
         plain = self.child
-        self.child = _codec[0].encode(plain, self, check_range)
+        self.child = providers.codec.encode(plain, self, check_range)
         self.decodes_to = decoded_dtype(plain)
         return self
 
@@ -161,7 +162,7 @@ class FixedPrecisionTensor(Viewable):
                 "float_precision() needs local numbers, but these are shared among workers. "
                 "Fetch the shares first: x.get().float_precision()."
             )
-        decoded: torch.Tensor = _codec[0].decode(self.child, self)
+        decoded: torch.Tensor = providers.codec.decode(self.child, self)
         return decoded
 
     fix_prec = fix_precision
@@ -174,7 +175,7 @@ class FixedPrecisionTensor(Viewable):
             precision_fractional: the number of digits removed.
             check_sign: ignored, for compatibility; the sign is always right.
         """
-        self.child = _codec[0].truncate(self.child, self.base**precision_fractional)
+        self.child = providers.codec.truncate(self.child, self.base**precision_fractional)
         return self
 
     def share(
@@ -183,7 +184,7 @@ class FixedPrecisionTensor(Viewable):
         """Return a link of the same format around shares of the integers; arguments as `tensor.share`."""
         if self.is_shared:
             raise SyftError("This tensor is shared already. Fetch it with .get() to share it again.")
-        return self.like(_codec[0].share(self.child, owners, **kwargs))
+        return self.like(providers.codec.share(self.child, owners, **kwargs))
 
     def share_(
         self, *owners: BaseWorker | ObjectId | Sequence[BaseWorker | ObjectId], **kwargs: object
@@ -241,13 +242,6 @@ class FixedPrecisionTensor(Viewable):
 
 
 _ATTRIBUTES = frozenset({"field", "base", "precision_fractional", "kappa", "dtype"})
-# Set by syft.mpc: encodes, decodes, truncates and shares.
-_codec: list[Any] = []
-
-
-def register_codec(codec: object) -> None:
-    """Set the codec of values (called once by syft.mpc)."""
-    _codec[:] = [codec]
 
 
 give_methods(

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from syft.core.providers import providers
 from syft.core.tensor import AbstractTensor
 
 Follow = Callable[[Any], Any]
@@ -78,7 +79,7 @@ class Viewable(AbstractTensor):
     @classmethod
     def handle(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a call without a rule by calls that have one, or refuse it."""
-        return _fallback[0](cls, function, args, kwargs)
+        return providers.fallback(cls, function, args, kwargs)
 
     def view_of(self, parent: Viewable, follow: Follow, write_back: WriteBack) -> Viewable:
         """Make this link a view of another one.
@@ -123,12 +124,3 @@ class Viewable(AbstractTensor):
                 view.__dict__["child"] = view._follow(self.__dict__["child"])
                 view._clear_cache()
                 view._update_views(None)
-
-
-# Set by syft.mpc: handles calls without a rule.
-_fallback: list[Any] = []
-
-
-def register_fallback(fallback: object) -> None:
-    """Set the handler of calls without a rule (called once by syft.mpc)."""
-    _fallback[:] = [fallback]

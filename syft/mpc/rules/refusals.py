@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from syft.core.dispatch import find_rule, run
-from syft.core.tensor import AbstractTensor, wrapper_class
+from syft.core.providers import providers
+from syft.core.tensor import AbstractTensor
 from syft.core.trees import map_tensors
 from syft.exceptions import UnsupportedOperationError
 from syft.mpc.rules.names import public_name
@@ -17,7 +18,6 @@ from syft.mpc.rules.operands import aten, rule
 from syft.mpc.rules.types import AnyTensor, Link, Operation
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
-from syft.tensors.views import register_fallback
 
 DECRYPT = "Decrypt first: x.get().float_precision()."
 HINTS = {
@@ -114,7 +114,7 @@ def fall_back(
     decomposition = None if name in _NEVER else _decompositions().get(function, _composition(function))
     if decomposition is None:
         raise UnsupportedOperationError(public_name(function), cls.__name__, HINTS.get(name, _default_hint()))
-    shell = wrapper_class()
+    shell = providers.wrapper
     wrapped = map_tensors(lambda leaf: leaf.wrap() if isinstance(leaf, AbstractTensor) else leaf, (args, kwargs))
     try:
         result = decomposition(*wrapped[0], **wrapped[1])
@@ -133,4 +133,4 @@ def _default_hint() -> str:
     )
 
 
-register_fallback(fall_back)
+providers.fallback = fall_back

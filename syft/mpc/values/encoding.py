@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
+from syft.core.providers import providers
 from syft.exceptions import SyftError
 from syft.mpc.values import ring_ops, sharing
 from syft.mpc.values.ring_ops import Value
-from syft.tensors.precision import LIMIT, FixedPrecisionTensor, register_codec
+from syft.tensors.precision import LIMIT, FixedPrecisionTensor
 
 
 def bound(field: int) -> int:
@@ -94,4 +95,4 @@ class FixedPointCodec:
         return sharing.split(whole, owners, **options)
 
 
-register_codec(FixedPointCodec)
+providers.codec = FixedPointCodec

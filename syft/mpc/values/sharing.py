@@ -10,10 +10,11 @@ import torch
 from syft.core.context import local_worker
 from syft.core.generator import local
 from syft.core.id_provider import ID_PROVIDER
+from syft.core.providers import providers
 from syft.exceptions import SyftError
 from syft.mpc.runtime import client
 from syft.pointers.multi_pointer import MultiPointerTensor
-from syft.tensors.additive_shared import AdditiveSharingTensor, register_sharing
+from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import LIMIT
 
 # Only these can hold values out of range; narrower whole numbers always fit.
@@ -173,4 +174,4 @@ def reconstruct(link: AdditiveSharingTensor) -> MultiPointerTensor:
     return MultiPointerTensor(children=opened.pointers())
 
 
-register_sharing(sys.modules[__name__])
+providers.sharing = sys.modules[__name__]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from syft.core.bufferizable import register_bufferizer
+from syft.core.providers import providers
 
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
@@ -38,4 +38,4 @@ def _unbufferize(cls: type, worker: BaseWorker | None, message: object) -> Any:
     return unbufferize(cls, worker, message)
 
 
-register_bufferizer(_bufferize, _unbufferize)
+providers.bufferize, providers.unbufferize = _bufferize, _unbufferize
