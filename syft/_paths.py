@@ -180,9 +180,6 @@ def _lazy_children(path: str, name: str, own: Callable[[str], object] | None = N
 class _ParentLoader(Loader):
     """Makes the packages that hold nothing but rows, such as `syft.generic`."""
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return None
-
     def exec_module(self, module: ModuleType) -> None:
         path = module.__name__
         names = _CHILDREN[path]

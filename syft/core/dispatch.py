@@ -144,13 +144,12 @@ def forward(cls: type[AbstractTensor], function: Any, args: tuple[Any, ...], kwa
     result = run(function, inner_args, inner_kwargs)
     model = next(iter(seen.values()))
 
+    for link in seen.values():
+        link.reshaped = link.reshaped or link.tensor_meta() != metas[id(link)]
+
     def above(leaf: Any) -> Any:
         known = seen.get(id(leaf))  # an in-place call returns its own argument
-        if known is None:
-            return type(model)(**model.get_class_attributes()).on(leaf, wrap=False)
-        if known.tensor_meta() != metas[id(known)]:
-            known.reshaped = True
-        return known
+        return type(model)(**model.get_class_attributes()).on(leaf, wrap=False) if known is None else known
 
     return map_tensors(above, result)
 
@@ -197,38 +196,26 @@ _PARAMETERS: dict[str, tuple[Parameter, ...]] = {
 def give_methods(cls: type[AbstractTensor], names: str) -> None:
     """Give a kind of link tensor methods as attributes of its class, so that they can be found and overridden."""
     for name in names.split():
-        setattr(cls, name, _method(name))
+        method = _method(name, getattr(torch.Tensor, name))
+        method.__doc__ = f"Run torch's `{name}` on this link."
+        method.__signature__ = Signature((Parameter("self", _NAMED), *_PARAMETERS.get(name, _OTHER)))
+        setattr(cls, name, method)
 
 
-def _method(name: str) -> Any:
-    attribute = getattr(torch.Tensor, name)
-
+def _method(name: str, function: Callable[..., Any]) -> Any:
     def method(self: Any, *args: object, **kwargs: object) -> Any:
-        return run(attribute, (self, *args), kwargs)
+        return run(function, (self, *args), kwargs)
 
     method.__name__ = name
-    method.__doc__ = f"Run torch's `{name}` on this link."
-    parameters = (Parameter("self", _NAMED), *_PARAMETERS.get(name, _OTHER))
-    method.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return method
-
-
-def _operator(name: str) -> Any:
-    attribute = getattr(torch.Tensor, name)
-    function = getattr(torch.Tensor, OPERATORS[name]) if name in OPERATORS and "i" != name[2:3] else attribute
-
-    def operate(self: Any, *args: object) -> Any:
-        return run(function, (self, *args))
-
-    operate.__name__ = name
-    return operate
 
 
 def _install_operators() -> None:
     """Give links Python's operators; `==` stays identity so that links can be kept in sets and dicts."""
     for name in (*OPERATORS, *_OTHER_OPERATORS):
         if name not in ("__eq__", "__ne__"):
-            setattr(AbstractTensor, name, _operator(name))
+            plain = name if name.startswith("__i") else OPERATORS.get(name, name)
+            setattr(AbstractTensor, name, _method(name, getattr(torch.Tensor, plain)))
 
 
 providers.handle, providers.resolve, providers.call_method = handle, resolve, _call_method

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
@@ -20,35 +20,29 @@ state = _ObserverState()
 
 
 @contextmanager
-def watching(watcher: Watcher) -> Iterator[None]:
+def _observed_by(watchers: tuple[Watcher, ...]) -> Iterator[None]:
+    before = state.watchers
+    state.watchers = watchers
+    try:
+        yield
+    finally:
+        state.watchers = before
+
+
+def watching(watcher: Watcher) -> AbstractContextManager[None]:
     """Call a watcher for every ATen operation on links of this thread; the last one is the innermost."""
-    before = state.watchers
-    state.watchers = (*before, watcher)
-    try:
-        yield
-    finally:
-        state.watchers = before
+    return _observed_by((*state.watchers, watcher))
 
 
-@contextmanager
-def unwatched() -> Iterator[None]:
-    """Let nobody look on: what watchers do themselves is nobody's business."""
-    before = state.watchers
-    state.watchers = ()
-    try:
-        yield
-    finally:
-        state.watchers = before
+def unwatched() -> AbstractContextManager[None]:
+    """Run operations of watchers themselves, which are not observed."""
+    return _observed_by(())
 
 
 def run_watched(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]
 ) -> Any:
     """Run an operation inside all watchers of this thread."""
-    return _run(state.watchers, function, args, kwargs, run)
-
-
-def _run(watchers: Any, function: object, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
-    if not watchers:
-        return run()
-    return watchers[0](function, args, kwargs, partial(_run, watchers[1:], function, args, kwargs, run))
+    for watcher in reversed(state.watchers):
+        run = partial(watcher, function, args, kwargs, run)
+    return run()

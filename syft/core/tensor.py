@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from syft.core.id_provider import ID_PROVIDER, ObjectId
+from syft.core.id_provider import ObjectId
 from syft.core.labels import check_labels
-from syft.core.object import AbstractObject
+from syft.core.object import AbstractObject, initialize_object
 from syft.core.providers import providers
 from syft.core.references import TensorMeta
 from syft.exceptions import SyftError
@@ -208,6 +208,5 @@ def initialize_tensor(
     init_kwargs: dict[str, Any] | None = None,
 ) -> Any:
     """Give a tensor an owner and an id."""
-    obj.owner = owner if owner is not None else getattr(hook, "local_worker", None)
-    obj.id = id if id is not None else ID_PROVIDER.pop()
+    initialize_object(hook, obj, owner, reinitialize=False, id=id)
     return obj

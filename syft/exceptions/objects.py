@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import ClassVar
 
 from syft.exceptions.base import SyftError
 
@@ -154,40 +155,35 @@ class WorkerNotFoundError(SyftError, code="SY201"):
 class WorkerLostError(SyftError, code="SY202"):
     """The process of a worker ended or can't be reached; the objects it held are gone."""
 
+    text: ClassVar[str] = (
+        "Worker {worker_id!r} is lost with its objects{why} Make a worker of this id again and send the data again; "
+        "other workers go on."
+    )
+
     def __init__(self, worker_id: object = None, why: str = "") -> None:
         self.worker_id = worker_id
-        super().__init__(
-            f"Worker {worker_id!r} is lost with its objects" + (f": {why}" if why else ".") + " Make a worker "
-            "of this id again and send the data again; other workers go on."
-        )
+        super().__init__(self.text.format(worker_id=worker_id, why=f": {why}" if why else "."))
 
 
 class NodeLostError(WorkerLostError, code="SY203"):
     """A session at a node is over: published objects stay there, the session's other objects are gone."""
 
-    def __init__(self, worker_id: object = None, why: str = "") -> None:
-        SyftError.__init__(
-            self,
-            f"The session at node {worker_id!r} is over" + (f": {why}" if why else ".") + " Published objects stay "
-            "there; the session's other objects are gone. Find them with node.search(...), which connects again.",
-        )
-        self.worker_id = worker_id
+    text = (
+        "The session at node {worker_id!r} is over{why} Published objects stay there; the session's other objects are "
+        "gone. Find them with node.search(...), which connects again."
+    )
 
 
 class NodeUnreachableError(NodeLostError, code="SY204"):
     """The connection to a node failed; there is no session."""
 
-    def __init__(self, url: object = None, why: str = "") -> None:
-        SyftError.__init__(self, f"Could not reach {url}: {why}")
-        self.worker_id = url
+    text = "Could not reach {worker_id}{why}"
 
 
 class ClientLostError(WorkerLostError, code="SY205"):
     """The process of a simulated client of a federated run ended."""
 
-    def __init__(self, worker_id: object = None, why: str = "") -> None:
-        SyftError.__init__(self, f"Client {worker_id!r} was lost" + (f": {why}" if why else "."))
-        self.worker_id = worker_id
+    text = "Client {worker_id!r} was lost{why}"
 
 
 class SessionEndedError(SyftError, code="SY206"):

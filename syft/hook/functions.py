@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.overrides import get_testing_overrides, resolve_name
 
+from syft.core.dispatch import resolve
 from syft.exceptions import CommandNotAllowedError
 from syft.hook.denylist import REASONS, REFUSED
 
@@ -21,33 +22,21 @@ _Tensor: Any = torch.Tensor
 
 # Overridable calls that torch's list leaves out.
 _EXTRA: dict[str, Function] = {
-    "torch.autograd.backward": torch.autograd.backward,
-    "torch.autograd.grad": torch.autograd.grad,
-    "torch.Tensor.grad.__set__": _Tensor.grad.__set__,
-    "torch.Tensor.data.__set__": _Tensor.data.__set__,
-    "torch.Tensor.requires_grad.__set__": _Tensor.requires_grad.__set__,
-    "torch.Tensor.stride": _Tensor.stride,
-    "torch.Tensor.unflatten": _Tensor.unflatten,
-    "torch.Tensor.new_empty": _Tensor.new_empty,
-    "torch.Tensor.new_zeros": _Tensor.new_zeros,
-    "torch.Tensor.new_ones": _Tensor.new_ones,
-    "torch.Tensor.new_full": _Tensor.new_full,
-    "torch.Tensor.new_tensor": _Tensor.new_tensor,
-    "torch.Tensor.set_": _Tensor.set_,
-    "torch.rand_like": torch.rand_like,
-    "torch.randn_like": torch.randn_like,
-    "torch.randint_like": torch.randint_like,
-    "torch._is_all_true": torch._is_all_true,
-    "torch._is_any_true": torch._is_any_true,
-    "torch._weight_norm": torch._weight_norm,
-    "torch._VF.meshgrid": torch._VF.meshgrid,  # type: ignore[attr-defined]
-    **{
-        f"torch.{name}": getattr(torch, name)
-        for name in "relu_ celu_ selu_ rrelu_ threshold_ dropout_ alpha_dropout_ feature_dropout_".split()
-    },
+    name: resolve(name)
+    for name in """
+        torch.autograd.backward torch.autograd.grad
+        torch.Tensor.grad.__set__ torch.Tensor.data.__set__ torch.Tensor.requires_grad.__set__
+        torch.Tensor.stride torch.Tensor.unflatten torch.Tensor.set_
+        torch.Tensor.new_empty torch.Tensor.new_zeros torch.Tensor.new_ones torch.Tensor.new_full
+        torch.Tensor.new_tensor
+        torch.rand_like torch.randn_like torch.randint_like
+        torch._is_all_true torch._is_any_true torch._weight_norm torch._VF.meshgrid
+        torch.relu_ torch.celu_ torch.selu_ torch.rrelu_ torch.threshold_
+        torch.dropout_ torch.alpha_dropout_ torch.feature_dropout_
+    """.split()
 }
 # Makers of new tensors, for worker.remote.torch.<name>(...).
-CONSTRUCTORS = {
+CONSTRUCTORS: dict[str, Function] = {
     f"torch.{name}": getattr(torch, name)
     for name in (
         "tensor rand zeros randn randint ones eye arange linspace logspace full empty randperm as_tensor normal"

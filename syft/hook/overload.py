@@ -30,11 +30,6 @@ class Module:
 class Overloaded:
     """The three decorators."""
 
-    def __init__(self) -> None:
-        self.method = Overloaded.overload_method
-        self.function = Overloaded.overload_function
-        self.module = Overloaded.overload_module
-
     @staticmethod
     def overload_method(attr: Callable[..., Any]) -> Callable[..., Any]:
         """Unwrap the arguments of a method, and wrap its response."""
@@ -78,6 +73,10 @@ class Overloaded:
         module = Module()
         attr(module)
         return module
+
+    method = overload_method
+    function = overload_function
+    module = overload_module
 
 
 def _first_link(values: object, name: str) -> AbstractTensor:

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import torch
 
-from syft.core.dispatch import function_name, run
+from syft.core.dispatch import forward, function_name, run
 from syft.core.id_provider import ObjectId, is_id
 from syft.core.labels import add_tags, check_labels, description_of, set_description, tags_of
 from syft.core.tensor import AbstractTensor
-from syft.core.trees import iter_tensors, map_tensors
+from syft.core.trees import iter_tensors
 from syft.exceptions import GetNotPermittedError, SendNotPermittedError, SyftError
 from syft.hook import base
 from syft.hook.attributes import FrameworkAttributes
@@ -138,25 +138,19 @@ class PrivateTensor(AbstractTensor):
         """Run a call on the children, and make its results private to the users that all operands allow."""
         if function in _DISPLAYS:
             return _DISPLAYS[function](*args, **kwargs)
-        inner, links, metas = _without_links((args, kwargs))
-        users = _common(list(links.values()))
+        links = [leaf for leaf in iter_tensors((args, kwargs)) if isinstance(leaf, PrivateTensor)]
+        users = _common(links)
         written = _written(function, args, kwargs)
         _refuse_open(function, written)
-        result = run(function, *inner)
+        result = forward(cls, function, args, kwargs)
         if function not in METADATA and not _reveals_nothing(function, result):
-            hint = _hint("get", next(iter(links.values())))
-            raise GetNotPermittedError(f"{function_name(function)} returns values of a private tensor. {hint}")
-
-        def above(leaf: Any) -> Any:
-            link = links.get(id(leaf))  # an in-place call returns its own argument
-            return cls(allowed_users=users).on(leaf, wrap=False) if link is None else link
-
-        made = map_tensors(above, result)
-        for link in links.values():
-            if any(link is leaf for leaf in written):
-                link.allowed_users = users
-            link.reshaped = link.reshaped or link.tensor_meta() != metas[id(link)]
-        return made
+            raise GetNotPermittedError(
+                f"{function_name(function)} returns values of a private tensor. {_hint('get', links[0])}"
+            )
+        for leaf in iter_tensors((result, written)):
+            if not any(leaf is link for link in links) or any(leaf is link for link in written):
+                leaf.allowed_users = users
+        return result
 
     def __repr__(self) -> str:
         """Show the allowed users, the shape and the dtype, never the values."""
@@ -198,21 +192,6 @@ def _hint(verb: str, link: PrivateTensor) -> str:
         return "It has no allowed users. Its owner can add some: x.child.register_credentials(['alice'])."
     call = f"x.{verb}(user='alice')" if verb == "get" else f"x.{verb}(worker, user='alice')"
     return f"Name an allowed user: {call}; or request it from its owner."
-
-
-def _without_links(value: object) -> tuple[Any, dict[int, PrivateTensor], dict[int, Any]]:
-    """Return arguments without their private links, the links by the id() of their children, and their metadata."""
-    links: dict[int, PrivateTensor] = {}
-    metas: dict[int, Any] = {}
-
-    def below(leaf: object) -> Any:
-        if not isinstance(leaf, PrivateTensor):
-            return leaf
-        links[id(leaf.child)] = leaf
-        metas[id(leaf)] = leaf.tensor_meta()
-        return leaf.child
-
-    return map_tensors(below, value), links, metas
 
 
 def _common(links: list[PrivateTensor]) -> tuple[ObjectId, ...]:
