@@ -6,6 +6,7 @@ are slices of a block drawn ahead, so that they cost no call of the cipher.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from typing import Any
@@ -39,9 +40,7 @@ class Generator:
 
     def words(self, *shape: int) -> torch.Tensor:
         """Draw a tensor of int64, uniform over all 2^64 values."""
-        count = 1
-        for size in shape:
-            count *= size
+        count = math.prod(shape)
         if count * 4 >= BLOCK:
             return self._draw(count).view(shape)
         if self._position + count > len(self._block):

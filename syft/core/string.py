@@ -52,7 +52,6 @@ class String(AbstractObject):
         else:
             text = "" if object is None else str(object)
         super().__init__(id=id, owner=owner, tags=tags, description=description, child=text)
-        self.child = text
 
     def send(self, location: AbstractWorker, **kwargs: object) -> Any:
         """Send the text to a worker and return a pointer to it."""
@@ -121,7 +120,7 @@ class String(AbstractObject):
 
 def call_string_method(name: str, string: object, *args: object, **kwargs: object) -> Any:
     """Run one of the allowed methods of `str`; texts come back as String, other values as they are."""
-    plain_args, plain_kwargs = map_tensors(_plain, ((string, *args), kwargs))
+    plain_args, plain_kwargs = map_tensors(plain_text, ((string, *args), kwargs))
     result = getattr(str, name)(*plain_args, **plain_kwargs)
     owner = string._owner if isinstance(string, String) else None
     if isinstance(result, str):
@@ -131,7 +130,7 @@ def call_string_method(name: str, string: object, *args: object, **kwargs: objec
     return result
 
 
-def _plain(value: object) -> Any:
+def plain_text(value: object) -> Any:
     """Return the text inside a String, and anything else as it is."""
     return value.child if isinstance(value, String) else value
 

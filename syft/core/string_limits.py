@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from syft.core.string import String, call_string_method
+from syft.core.string import call_string_method, plain_text
 from syft.exceptions import CommandNotAllowedError
 
 MAX_CHARS = 2**26
@@ -22,7 +22,7 @@ _SPLITTING = frozenset({"split", "rsplit", "splitlines"})
 
 def run_for_peer(name: str, string: object, *args: object, **kwargs: object) -> Any:
     """Run one of the allowed methods of `str` for a peer, within bounds."""
-    texts = [_text(value) for value in (string, *args, *kwargs.values())]
+    texts = [plain_text(value) for value in (string, *args, *kwargs.values())]
     if _largest(name, texts) > MAX_CHARS:
         raise CommandNotAllowedError(f"str.{name} with a result of more than {MAX_CHARS} characters")
     if name in _SPLITTING and _parts(name, *texts) > MAX_PARTS:
@@ -34,12 +34,8 @@ def run_for_peer(name: str, string: object, *args: object, **kwargs: object) -> 
     return call_string_method(name, string, *args, **kwargs)
 
 
-def _text(value: object) -> Any:
-    return value.child if isinstance(value, String) else value
-
-
 def _encoding(encoding: object = "utf-8", errors: object = "strict") -> str:
-    return re.sub(r"[-_ ]", "", str(_text(encoding))[:40]).lower()
+    return re.sub(r"[-_ ]", "", str(plain_text(encoding))[:40]).lower()
 
 
 def _length(value: object) -> int:
@@ -67,9 +63,9 @@ def _largest(name: str, texts: list[Any]) -> int:
     if name == "__mod__":
         return own + _formatted(texts)
     if name == "join":
-        return sum(_length(_text(item)) + own for item in _items(texts[1:]))
+        return sum(_length(plain_text(item)) + own for item in _items(texts[1:]))
     if name == "translate":
-        return own * max([1, *(_length(_text(item)) for item in _items(texts[1:]))])
+        return own * max([1, *(_length(plain_text(item)) for item in _items(texts[1:]))])
     return own + longest
 
 
@@ -91,7 +87,7 @@ def _items(values: list[Any]) -> list[Any]:
 def _formatted(texts: list[Any]) -> int:
     """Bound what %-formatting adds: each directive gives at most its width or its longest argument."""
     pattern = str(texts[0])
-    values = [_text(item) for item in (_items(texts[1:]) if not isinstance(texts[-1], str) else texts[1:])]
+    values = [plain_text(item) for item in (_items(texts[1:]) if not isinstance(texts[-1], str) else texts[1:])]
     values += [value for value in texts[1:] if isinstance(value, int | float)]
     for value in values:
         if not isinstance(value, str | int | float | None):

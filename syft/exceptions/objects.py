@@ -70,7 +70,7 @@ class InvalidTensorForRemoteGetError(SyftError, code="SY106"):
 
     def __init__(self, tensor: object = None) -> None:
         super().__init__(
-            f"The object {_kind(tensor)} is not a pointer, so there is nothing to fetch. "
+            f"The object of type {type(tensor).__name__} is not a pointer, so there is nothing to fetch. "
             "remote_get() needs a pointer to a pointer: x.send(bob).send(alice).remote_get()."
         )
 
@@ -118,11 +118,6 @@ class ResponseSignatureError(SyftError, code="SY111"):
     def __init__(self, ids_generated: object = None) -> None:
         self.ids_generated = ids_generated
         super().__init__("The number of results differs from the number of ids given for them.")
-
-
-def _kind(obj: object) -> str:
-    """Name the type of an object, without its values."""
-    return f"of type {type(obj).__name__}"
 
 
 def route_method_exception(

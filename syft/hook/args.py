@@ -102,19 +102,20 @@ def _unwrap(value: object) -> Any:
     return value.__dict__["child"] if _is_tensor(value) and "child" in value.__dict__ else value
 
 
-def _map(function: Callable[[Any], Any], value: Any) -> Any:
+def _map(function: Callable[[Any], Any], value: Any, other: Callable[[Any], Any] = lambda value: value) -> Any:
+    """Rebuild nested arguments with a function applied to their tensors, and `other` to all other values."""
     kind = type(value)
     if kind in base_types:
-        return value
-    if kind is tuple:
-        return tuple([_map(function, item) for item in value])
+        return other(value)
     if isinstance(value, list):
-        return [_map(function, item) for item in value]
-    if kind is dict:
-        return {key: _map(function, item) for key, item in value.items()}
+        return [_map(function, item, other) for item in value]
+    if isinstance(value, dict):
+        return {key: _map(function, item, other) for key, item in value.items()}
     if _is_tensor(value):
         return function(value)
-    return rebuild_tuple(kind, [_map(function, item) for item in value]) if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return rebuild_tuple(kind, [_map(function, item, other) for item in value])
+    return other(value)
 
 
 def unwrap_args_from_method(attr: str, method_self: object, args: object, kwargs: object) -> tuple[Any, Any, Any]:
@@ -280,14 +281,7 @@ def build_wrap_reponse_from_function(response: object, wrap_type: object, wrap_a
 
 def build_rule(args: object) -> Any:
     """Return the skeleton of arguments: 1 for a tensor, 0 for anything else, containers kept."""
-    if isinstance(args, list):
-        return [build_rule(item) for item in args]
-    if isinstance(args, tuple) and not isinstance(args, torch.Size):
-        return rebuild_tuple(type(args), [build_rule(item) for item in args])
-    if isinstance(args, dict):
-        return {key: build_rule(item) for key, item in args.items()}
-    rule = type_rule.get(type(args))
-    return int(_is_tensor(args)) if rule is None else rule(args)
+    return _map(lambda leaf: type_rule.get(type(leaf), one)(leaf), args, lambda _: 0)
 
 
 def build_unwrap_args_with_rules(args: object, rules: object, return_tuple: bool = False) -> Callable[..., Any]:

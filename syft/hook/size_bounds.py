@@ -82,7 +82,7 @@ class Parameters:
 
 def bound_sizes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Refuse a call in which an integer that is no value is too large."""
-    for value in args:
+    for value in (*args, *kwargs.values()) if kwargs else args:
         kind = type(value)
         if kind is int:
             if not -LIMIT < value < LIMIT:
@@ -90,11 +90,7 @@ def bound_sizes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Non
         elif kind not in _WITHOUT_INTS and _has_large(value):
             break
     else:
-        for value in kwargs.values():
-            if type(value) not in _WITHOUT_INTS and _has_large(value):
-                break
-        else:
-            return
+        return
     for key, value, takes_value in _arguments(name, args, kwargs):
         if _has_large(value) and not (type(value) is int and takes_value):
             raise _refusal(name, key, _quote(value))
@@ -106,16 +102,12 @@ def bound_size_tensors(name: str, args: tuple[Any, ...], kwargs: dict[str, Any])
     torch takes an integer tensor with one element wherever it takes an integer. This reads values, so callers that
     keep values private must not reveal its outcome.
     """
-    for value in args:
+    for value in (*args, *kwargs.values()) if kwargs else args:
         kind = type(value)
         if value.dtype in _WIDE if kind in _PLAIN else kind not in SCALARS:
             break
     else:
-        for value in kwargs.values():
-            if type(value) not in SCALARS:
-                break
-        else:
-            return
+        return
     for key, value, takes_value in _arguments(name, args, kwargs):
         if takes_value or type(value) in SCALARS:
             continue

@@ -126,8 +126,8 @@ class TorchHook(FrameworkHook):
 
     def __hook_properties(self, tensor_type: type, syft_type: type | None = None) -> None:
         """Add the properties of `syft_type` to the tensor class."""
-        for name, value in vars(syft_type or base.tensor_methods[0]).items():
-            if not name.startswith("_") and not callable(value) and not isinstance(value, classmethod | staticmethod):
+        for name, value in _public([syft_type or base.tensor_methods[0]]):
+            if not callable(value) and not isinstance(value, classmethod):
                 self._patches.add(tensor_type, name, value)
 
     @classmethod
@@ -136,8 +136,8 @@ class TorchHook(FrameworkHook):
     ) -> None:
         """Add the methods of `syft_type` to the tensor class."""
         patches = patches if patches is not None else Patches()
-        for name, value in vars(syft_type).items():
-            if not name.startswith("_") and (callable(value) or isinstance(value, classmethod | staticmethod)):
+        for name, value in _public([syft_type]):
+            if callable(value) or isinstance(value, classmethod):
                 patches.add(tensor_type, name, value)
 
     def _hook_syft_tensor_methods(self, syft_type: type) -> None:
@@ -200,10 +200,8 @@ class TorchHook(FrameworkHook):
 
     def _hook_module(self) -> None:
         """Add send, get, move, copy, ... to Module."""
-        for methods in base.module_methods:
-            for name, value in vars(methods).items():
-                if not name.startswith("_"):
-                    self._patches.add(_torch.nn.Module, name, OfModule(name, value))
+        for name, value in _public(base.module_methods):
+            self._patches.add(_torch.nn.Module, name, OfModule(name, value))
 
     def _hook_optim(self) -> None:
         """Keep the state of optimizers where their parameters are."""
@@ -213,10 +211,13 @@ class TorchHook(FrameworkHook):
 
     def _hook_dataset(self) -> None:
         """Add federate to Dataset."""
-        for methods in base.dataset_methods:
-            for name, value in vars(methods).items():
-                if not name.startswith("_"):
-                    self._patches.add(_torch.utils.data.Dataset, name, value)
+        for name, value in _public(base.dataset_methods):
+            self._patches.add(_torch.utils.data.Dataset, name, value)
 
     def __repr__(self) -> str:
         return f"<TorchHook of torch {_torch.__version__}, local worker {self.local_worker.id!r}>"
+
+
+def _public(classes: list[type]) -> list[tuple[str, Any]]:
+    """Return the public names of some classes, and their values."""
+    return [(name, value) for cls in classes for name, value in vars(cls).items() if not name.startswith("_")]

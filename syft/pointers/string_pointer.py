@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from syft.core.string import COMPARISONS, METHODS, OPERATORS, String, with_string_signature
+from syft.core.string import COMPARISONS, METHODS, OPERATORS, String, plain_text, with_string_signature
 from syft.core.string_limits import run_for_peer
 from syft.core.trees import map_tensors
 from syft.hook.functions import register_command
@@ -23,7 +23,7 @@ pointer_kinds["string"] = StringPointer
 
 def _remote(name: str) -> Callable[..., Any]:
     def method(self: StringPointer, *args: object, **kwargs: object) -> Any:
-        plain, named = map_tensors(lambda v: v.child if isinstance(v, String) else v, (args, kwargs))
+        plain, named = map_tensors(plain_text, (args, kwargs))
         return call_by_name(f"str.{name}", (self, *plain), named)
 
     method.__name__ = name

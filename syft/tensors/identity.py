@@ -15,9 +15,7 @@ from syft.pointers.multi_pointer import MultiPointerTensor
 from syft.pointers.object_pointer import ObjectPointer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from syft.workers.base import BaseWorker
+    from collections.abc import Callable, Iterable
 
 
 def link_of(tensor: object) -> Any:
@@ -35,35 +33,38 @@ def require_link(tensor: object, verb: str) -> Any:
     return link
 
 
+def _owner_of(tensor: object) -> Any:
+    return tensor.__dict__.get(labels.OWNER) or local_worker(required=False)
+
+
+def _label(name: str, key: str, read_plain: Callable[[Any], Any], doc: str) -> property:
+    """Make a property of tensors that is an attribute of the first link, or in the `__dict__` of a plain tensor."""
+
+    def read(self: Any) -> Any:
+        link = link_of(self)
+        return read_plain(self) if link is None else getattr(link, name)
+
+    def write(self: Any, value: object) -> None:
+        link = link_of(self)
+        if link is None:
+            self.__dict__[key] = value
+        else:
+            setattr(link, name, value)
+
+    return property(read, write, doc=doc)
+
+
 class IdentityMethods:
     """Properties and methods of tensors that name and locate them."""
 
-    @property
-    def id(self) -> ObjectId:
-        """The id of this tensor, created when it is first read."""
-        link = link_of(self)
-        return labels.id_of(self) if link is None else link.id
-
-    @id.setter
-    def id(self, value: ObjectId) -> None:
-        link = link_of(self)
-        labels.set_id(self if link is None else link, value)
-
-    @property
-    def owner(self) -> Any:
-        """The worker this tensor (or this pointer) belongs to."""
-        link = link_of(self)
-        if link is not None:
-            return link.owner
-        return self.__dict__.get(labels.OWNER) or local_worker(required=False)
-
-    @owner.setter
-    def owner(self, worker: BaseWorker) -> None:
-        link = link_of(self)
-        if link is None:
-            self.__dict__[labels.OWNER] = worker
-        else:
-            link.owner = worker
+    id = _label("id", labels.ID, labels.id_of, "The id of this tensor, created when it is first read.")
+    owner = _label("owner", labels.OWNER, _owner_of, "The worker this tensor (or this pointer) belongs to.")
+    description = _label(
+        "description",
+        labels.DESCRIPTION,
+        labels.description_of,
+        "The description of this tensor, which searches match.",
+    )
 
     @property
     def tags(self) -> set[str]:
@@ -79,20 +80,6 @@ class IdentityMethods:
             self.__dict__[labels.TAGS] = set(tags or ())
         else:
             link.tags = set(tags or ())
-
-    @property
-    def description(self) -> str | None:
-        """The description of this tensor, which searches match."""
-        link = link_of(self)
-        return labels.description_of(self if link is None else link)
-
-    @description.setter
-    def description(self, text: str | None) -> None:
-        link = link_of(self)
-        if link is None:
-            self.__dict__[labels.DESCRIPTION] = text
-        else:
-            link.description = text
 
     @Computed
     def location(self) -> Any:
