@@ -68,15 +68,7 @@ class ByteBudget:
         return min(budget.limit for budget in self._chain)
 
     def take(self, size: int, within: float = 0.0) -> None:
-        """Take some bytes.
-
-        Args:
-            size: the number of bytes.
-            within: seconds to wait for others to give theirs back.
-
-        Raises:
-            ByteBudgetError: they do not fit; nothing was taken.
-        """
+        """Take some bytes, after at most `within` seconds; if they do not fit by then, ByteBudgetError is raised."""
         if size < 0:
             raise ValueError(f"a budget can't give {size} bytes")
         with self._changed:
@@ -206,11 +198,7 @@ class Holding:
             self.budget._receiving.pop(self, None)
 
     def release(self, for_good: bool = False) -> None:
-        """Give everything back.
-
-        Args:
-            for_good: hold nothing from now on either, whatever another thread still does.
-        """
+        """Give everything back; with `for_good` hold nothing from now on either, whatever another thread still does."""
         if not self.size and not for_good:
             return
         with self.budget._changed:
@@ -239,11 +227,7 @@ def spending(budget: ByteBudget | None) -> Iterator[None]:
 
 
 def ask(size: int) -> None:
-    """Charge the request that this thread answers with bytes that are about to be allocated.
-
-    Raises:
-        ByteBudgetError: they do not fit into the budget; nothing should be allocated.
-    """
+    """Charge the request that this thread answers with bytes that are about to be allocated."""
     holding = _asked.get()
     if holding is not None:
         holding.take(size, PATIENCE)

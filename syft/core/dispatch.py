@@ -18,29 +18,14 @@ from syft.exceptions import UnsupportedOperationError
 
 # Operators reach links under the name Python uses; rules are written under the name people use.
 OPERATORS = {
-    "__add__": "add",
+    **{f"__{name}__": name for name in "add sub mul matmul pow neg lt le gt ge eq ne".split()},
+    **{f"__i{name}__": f"{name}_" for name in ("add", "sub", "mul")},
+    **{f"__{name}__": f"bitwise_{name}" for name in ("and", "or", "xor")},
     "__radd__": "add",
-    "__iadd__": "add_",
-    "__sub__": "sub",
-    "__isub__": "sub_",
-    "__mul__": "mul",
     "__rmul__": "mul",
-    "__imul__": "mul_",
     "__truediv__": "div",
     "__itruediv__": "div_",
-    "__matmul__": "matmul",
-    "__pow__": "pow",
     "__mod__": "remainder",
-    "__neg__": "neg",
-    "__lt__": "lt",
-    "__le__": "le",
-    "__gt__": "gt",
-    "__ge__": "ge",
-    "__eq__": "eq",
-    "__ne__": "ne",
-    "__and__": "bitwise_and",
-    "__or__": "bitwise_or",
-    "__xor__": "bitwise_xor",
     "__invert__": "bitwise_not",
 }
 _OTHER_OPERATORS = (

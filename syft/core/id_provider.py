@@ -46,11 +46,7 @@ def parse_id(text: str) -> ObjectId:
 
 
 def check_user_id(obj_id: ObjectId) -> None:
-    """Refuse an id that a user chose and that could be taken for another object's.
-
-    Raises:
-        NotPermittedError: it is the text of a number, has a reserved prefix, or can't be printed.
-    """
+    """Refuse an id of a user's choice that is the text of a number, has a reserved prefix, or can't be printed."""
     if not isinstance(obj_id, str):
         return
     if not obj_id.isprintable() or obj_id != obj_id.strip() or not obj_id:

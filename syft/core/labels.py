@@ -28,11 +28,7 @@ def one_line(text: object) -> str:
 
 
 def check_tags(*tags: object) -> None:
-    """Refuse tags that would not stay on one line where they are listed.
-
-    Raises:
-        ValueError: a tag has a control character or a line separator.
-    """
+    """Refuse tags with control characters or line separators: they must stay on one line where they are listed."""
     for tag in tags:
         if any(map(_is_control, str(tag))):
             raise ValueError(
@@ -41,11 +37,7 @@ def check_tags(*tags: object) -> None:
 
 
 def check_description(text: object) -> None:
-    """Refuse a description with control characters; line breaks and tabs are fine.
-
-    Raises:
-        ValueError: it has a control character.
-    """
+    """Refuse a description with control characters; line breaks and tabs are fine."""
     if text is not None and any(map(_is_control, str(text).replace("\n", "").replace("\t", ""))):
         raise ValueError(f"The description {str(text)!r:.80} has a control character. Use plain text.")
 

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from syft.core.bufferizable import Bufferizable
 from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.labels import check_description, check_tags
 from syft.core.providers import providers
 from syft.core.trees import register_leaf
 from syft.exceptions import InvalidTensorForRemoteGetError, UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from syft.workers.abstract import AbstractWorker
+
+
+class Bufferizable:
+    """Base of classes whose objects have a protobuf message. The class needs a wire code, and nothing else."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def bufferize(worker: AbstractWorker, obj: object) -> Any:
+        """Return the protobuf message of an object, which a worker sends."""
+        return providers.bufferize(worker, obj)
+
+    @classmethod
+    def unbufferize(cls, worker: AbstractWorker, message: object) -> Any:
+        """Rebuild an object of this class from its protobuf message, which a worker received."""
+        return providers.unbufferize(cls, worker, message)
 
 
 class AbstractObject(Bufferizable):

@@ -14,14 +14,7 @@ from syft.exceptions import ObjectNotFoundError
 
 @dataclasses.dataclass(eq=False)
 class ObjectOutline:
-    """The metadata of an object that is stored elsewhere and read at its first use.
-
-    Attributes:
-        id: its id.
-        meta: its shape and dtype.
-        tags: the tags it can be found by.
-        description: the text it can be found by.
-    """
+    """The metadata of an object that is stored elsewhere and read at its first use."""
 
     id: ObjectId
     meta: Any

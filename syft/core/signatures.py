@@ -22,17 +22,7 @@ _SIGN_BIT = 1 << 255
 
 
 def verify(public: bytes, signature: bytes, data: bytes) -> None:
-    """Check a signature.
-
-    Args:
-        public: the 32 bytes of an Ed25519 public key.
-        signature: the signature.
-        data: the bytes that were signed.
-
-    Raises:
-        InvalidSignature: the owner of the key did not sign these bytes, or nobody owns the key.
-        ValueError: these are not the bytes of a public key.
-    """
+    """Raise InvalidSignature unless the owner of a public key signed some data; a malformed key is a ValueError."""
     key = Ed25519PublicKey.from_public_bytes(public)
     if (int.from_bytes(public, "little") & (_SIGN_BIT - 1)) % _PRIME in _SMALL_ORDER:
         raise InvalidSignature("the public key has a small order: anybody can sign for it")

@@ -18,12 +18,7 @@ _AUGMENTED = frozenset(
 
 
 class FrameworkAttributes(ABC):
-    """Names and tables of a framework.
-
-    Args:
-        framework: the framework's module.
-        hook: the hook.
-    """
+    """Names and tables of a framework."""
 
     ALIAS = "torch"
     Tensor: Any = None
@@ -47,12 +42,7 @@ class FrameworkAttributes(ABC):
 
 
 class TorchAttributes(FrameworkAttributes):
-    """Names and tables of torch.
-
-    Args:
-        torch: the torch module.
-        hook: the TorchHook.
-    """
+    """Names and tables of torch."""
 
     Tensor = SyftTensor
 

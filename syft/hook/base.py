@@ -20,13 +20,7 @@ optimizer_hooks: list[Any] = []
 
 
 class FrameworkHook(ABC):
-    """The base of hooks.
-
-    Args:
-        framework_module: the framework.
-        local_worker: the worker that code acts for.
-        is_client: whether the local worker only sends.
-    """
+    """The base of hooks."""
 
     @abstractmethod
     def __init__(self, framework_module: Any, local_worker: Any = None, is_client: bool = True) -> None: ...

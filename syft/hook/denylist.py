@@ -6,13 +6,6 @@ data, so that what a worker will and will not do can be read in one sitting.
 
 Note that one function can carry several names in torch and has a single one on the wire: ``torch.mm`` travels
 as ``torch.spmm`` and ``torch.conv2d`` as ``torch.nn.functional.conv2d``, so neither of these is refused.
-
-42 candidates have no wire name at all and therefore cannot be asked for: ``segment_reduce``,
-``_assert_async``, ``_functional_assert_async``, ``_native_batch_norm_legit``, ``_fused_rms_norm``,
-``_rowwise_prune``, ``_sym_acos`` and its eight siblings, ``_wrapped_linear_prepack``,
-``_wrapped_quantized_linear_prepacked``, ``_fw_primal_copy``, ``_make_dual_copy``, ``_conj_copy``,
-``_neg_view_copy``, ``_sparse_broadcast_to_copy``, ``_reshape_alias_copy``, ``_indices_copy``,
-``_values_copy``, and the seventeen functions of ``torch.distributed`` (``broadcast`` to ``recv``).
 """
 
 from __future__ import annotations

@@ -95,16 +95,9 @@ def name_of(function: Function) -> str:
     return name
 
 
+@functools.cache
 def function_of(name: str) -> Function:
     """Return the function of a wire name, or refuse it."""
-    function = _resolved.get(name)
-    return function if function is not None else _resolve(name)
-
-
-_resolved: dict[str, Function] = {}
-
-
-def _resolve(name: str) -> Function:
     if not isinstance(name, str):
         raise CommandNotAllowedError("A call without a name")
     if name in REFUSED:
@@ -112,5 +105,4 @@ def _resolve(name: str) -> Function:
     function = _commands.get(name) or _ZEROED.get(name) or CONSTRUCTORS.get(name) or _tables()[0].get(name)
     if function is None:
         raise CommandNotAllowedError(repr(name[:100]), "it is not one of the calls in the table of allowed functions.")
-    _resolved[name] = function
     return function

@@ -53,12 +53,7 @@ class Computed:
 
 
 class OfModule:
-    """A name added to Module that a parameter, buffer or submodule of the same name overrides.
-
-    Args:
-        name: the name.
-        value: the method, or the computed attribute.
-    """
+    """A method or attribute added to Module that a parameter, buffer or submodule of the same name overrides."""
 
     # These refuse a name that a module has already; names that the hook added are exempt.
     _REGISTERING = frozenset(

@@ -10,12 +10,7 @@ from syft.hook.functions import CONSTRUCTORS
 
 
 class Remote:
-    """The makers of tensors of a worker.
-
-    Args:
-        worker: the worker.
-        framework_name: `torch`.
-    """
+    """The makers of tensors of a worker."""
 
     def __init__(self, worker: object, framework_name: str = "torch") -> None:
         self._worker = worker

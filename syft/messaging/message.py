@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from syft.core.bufferizable import Bufferizable
 from syft.core.id_provider import ObjectId, is_id
+from syft.core.object import Bufferizable
 from syft.core.references import Ref
 
 if TYPE_CHECKING:

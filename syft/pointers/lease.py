@@ -17,13 +17,7 @@ if TYPE_CHECKING:
 
 
 class Lease:
-    """The claim of a client on a remote object.
-
-    Args:
-        stream: the stream of the client to the worker that holds the object.
-        obj_id: the object's id there.
-        owned: whether the object is deleted with the lease.
-    """
+    """The claim of a client on a remote object; the object is deleted with the lease if that is `owned`."""
 
     __slots__ = ("obj_id", "owned", "pending", "spent", "stream")
 

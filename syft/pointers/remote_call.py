@@ -82,15 +82,9 @@ def _to_refs(
 
 @dataclasses.dataclass(slots=True)
 class Results:
-    """Builds the results of a call from the response of its worker.
+    """Builds the results of a call from the response of its worker."""
 
-    Attributes:
-        first: a pointer that took part in the call.
-        args: the arguments of the user.
-        kwargs: the keyword arguments.
-        next_id: the id of the next result, at first that of the call.
-    """
-
+    # A pointer that took part in the call.
     first: ObjectPointer
     args: tuple[Any, ...]
     kwargs: dict[str, Any]

@@ -80,13 +80,7 @@ class Request:
 
 
 def request_together(pointers: list[Any], reason: str, names: tuple[str, ...] | None = None) -> Request:
-    """Request several objects of one worker together.
-
-    Args:
-        pointers: pointers to the objects.
-        reason: the purpose, for the owner.
-        names: the names of the objects; `Request.get` then returns a dictionary.
-    """
+    """Request objects of one worker together; with their names `Request.get` returns a dictionary."""
     if not pointers:
         raise SyftError("request() needs at least one pointer.")
     if len(reason) > MAX_REASON:

@@ -6,8 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from syft.core.string import COMPARISONS, METHODS, OPERATORS, String, plain_text, with_string_signature
-from syft.core.string_limits import run_for_peer
+from syft.core.string import COMPARISONS, METHODS, OPERATORS, String, plain_text, run_for_peer, with_string_signature
 from syft.core.trees import map_tensors
 from syft.hook.functions import register_command
 from syft.pointers.object_pointer import ObjectPointer

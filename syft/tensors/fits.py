@@ -213,14 +213,7 @@ FIT_TYPES: dict[str, Callable[[Function, Interval, int], tuple[float, ...]]] = {
 
 
 def fit(function: Function | Samples, intervals: Intervals, degree: int, fit_type: object) -> Fit:
-    """Fit a polynomial on each interval, and measure the error.
-
-    Args:
-        function: a function of float64 tensors; or samples of one: (points, values).
-        intervals: adjacent pairs of numbers; or a single pair.
-        degree: of the polynomials.
-        fit_type: "interp" (agree at Chebyshev points; samples: least squares) or "taylor" (around the middle).
-    """
+    """Fit a polynomial on each interval, and measure the error; arguments as of `PolynomialTensor.add_function`."""
     check_degree(degree)
     edges = check_intervals(intervals)
     if not isinstance(fit_type, str) or fit_type not in FIT_TYPES:

@@ -13,6 +13,7 @@ import torch
 from syft.core.context import local_worker
 from syft.core.dispatch import resolve, run
 from syft.core.id_provider import ObjectId
+from syft.core.object import AbstractObject
 from syft.core.providers import providers
 from syft.core.tensor import AbstractTensor
 from syft.exceptions import InvalidTensorForRemoteGetError, SyftError, UnsupportedOperationError
@@ -230,9 +231,7 @@ class TorchTensor:
         name: str = torch.empty(0, dtype=self.dtype).type()
         return name
 
-    def get_class_attributes(self) -> dict[str, Any]:
-        """Return the attributes that results inherit: none, for a plain tensor."""
-        return {}
+    get_class_attributes = AbstractObject.get_class_attributes
 
     @classmethod
     def on_function_call(cls, *args: object) -> None:

@@ -214,13 +214,10 @@ class FixedPrecisionTensor(Viewable):
         """Return a copy of this link and of its child."""
         return self.like(self.child.clone())
 
-    def _format(self) -> str:
-        digits = {2: "bits", 10: "decimals"}.get(self.base, f"digits of base {self.base}")
-        return f"{self.precision_fractional} {digits}"
-
     def __repr__(self) -> str:
+        digits = {2: "bits", 10: "decimals"}.get(self.base, f"digits of base {self.base}")
         below = f">{self.child!r}" if "child" in self.__dict__ else ""
-        return f"FixedPrecisionTensor({self._format()}){below}"
+        return f"FixedPrecisionTensor({self.precision_fractional} {digits}){below}"
 
     def mul_and_div(self, other: object, cmd: str) -> Any:
         """Multiply or divide: `cmd` is "mul" or "div"."""

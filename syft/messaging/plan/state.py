@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syft.core.bufferizable import Bufferizable
 from syft.core.labels import printable
+from syft.core.object import Bufferizable
 from syft.exceptions import MalformedPlanError
 from syft.hook.syft_tensor import SyftTensor
 from syft.tensors.placeholder import PlaceHolder
