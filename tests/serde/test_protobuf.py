@@ -19,8 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import syft as sy
-from syft.core.bufferizable import Bufferizable
-from syft.core.object import AbstractObject
+from syft.core.object import AbstractObject, Bufferizable
 from syft.core.references import Ref
 from syft.exceptions import SerdeError, SpentPointerError
 from syft.messaging import message as m
