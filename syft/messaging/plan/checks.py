@@ -15,12 +15,12 @@ from syft.hook.functions import function_of
 from syft.messaging.message import Operation
 from syft.messaging.plan.arity import accepts
 from syft.messaging.plan.commands import (
-    ARITHMETIC,
     COMMANDS,
+    COMPUTED,
     EXPECT,
     EXPECT_PROPERTY,
     GRAD_MODE,
-    NUMEL,
+    NUMBERS,
     OPTIMIZER_STEP,
     PROPERTIES,
     RELATIONS,
@@ -31,8 +31,6 @@ from syft.messaging.plan.program import Program, too_many_operations
 from syft.tensors.placeholder import PlaceHolder
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
-_COMPUTED = frozenset(f"syft.plan.{name}" for name in ARITHMETIC)
-_NUMBERS = _COMPUTED | {SIZE, NUMEL}
 _SILENT = frozenset({GRAD_MODE, OPTIMIZER_STEP, EXPECT, EXPECT_PROPERTY})
 
 
@@ -91,7 +89,7 @@ class _Checker:
                 f"{name} can't be called with these {len(args)} arguments and the keywords {sorted(kwargs)}."
             )
         results = {id(leaf) for leaf in iter_tensors(operation.return_ids)}
-        (self.numbers.update if name in _NUMBERS else self.numbers.difference_update)(results)
+        (self.numbers.update if name in NUMBERS else self.numbers.difference_update)(results)
 
     def _fits(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         if name == GRAD_MODE:
@@ -107,7 +105,7 @@ class _Checker:
         if name == EXPECT:
             valid = len(args) == 4 and type(args[0]) is str and args[0] in RELATIONS and type(args[3]) is bool
             return valid and self._is_number(args[1]) and self._is_number(args[2])
-        if name in _COMPUTED:
+        if name in COMPUTED:
             return len(args) == (1 if name == "syft.plan.neg" else 2) and all(map(self._is_number, args))
         if not args or type(args[0]) is not PlaceHolder or id(args[0]) in self.numbers:
             return False

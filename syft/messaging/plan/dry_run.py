@@ -31,38 +31,21 @@ _PRIMES = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
 _lock = threading.RLock()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ValueSpec:
-    """Shape and dtype of a tensor.
-
-    Attributes:
-        shape: its sizes.
-        dtype: its dtype.
-        requires_grad: whether it is a leaf that requires a gradient.
-        varies: the dimensions whose sizes follow the inputs.
-    """
-
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-    requires_grad: bool = False
-    varies: frozenset[int] = frozenset()
-
-
-Specs = tuple[ValueSpec, ...]
+Specs = tuple[TensorMeta, ...]
 # For each operation of a program, the specs of its results; None for a result that is not a tensor.
-Results = list[tuple[ValueSpec | None, ...]]
+Results = list[tuple[TensorMeta | None, ...]]
 
 
 def specs_of(values: Iterable[object]) -> Specs:
     """Return the specs of the tensors in nested values, in order."""
     return tuple(
-        ValueSpec(tuple(tensor.shape), tensor.dtype, bool(tensor.requires_grad))
+        TensorMeta(tensor.shape, tensor.dtype, bool(tensor.requires_grad))
         for value in values
         for tensor in iter_tensors(value)
     )
 
 
-def empty(spec: ValueSpec | TensorMeta | torch.Tensor) -> torch.Tensor:
+def empty(spec: TensorMeta | torch.Tensor) -> torch.Tensor:
     """Return a tensor of a spec; without memory inside `fake_tensors`."""
     return torch.zeros(spec.shape, dtype=spec.dtype).requires_grad_(spec.requires_grad)
 
@@ -135,8 +118,8 @@ def _dry_run(program: Program, specs: Specs) -> tuple[Results, bool]:
     return found, True
 
 
-def _spec_of(value: object) -> ValueSpec | None:
-    return ValueSpec(tuple(map(int, value.shape)), value.dtype) if isinstance(value, torch.Tensor) else None
+def _spec_of(value: object) -> TensorMeta | None:
+    return TensorMeta(torch.Size(value.shape), value.dtype) if isinstance(value, torch.Tensor) else None
 
 
 def with_other_sizes(program: Program, specs: Specs) -> list[Specs]:
@@ -178,19 +161,4 @@ def _resized(specs: Specs, dims: list[tuple[int, int]], size: int) -> Specs:
     shapes = [list(spec.shape) for spec in specs]
     for number, dim in dims:
         shapes[number][dim] = size
-    return tuple(dataclasses.replace(spec, shape=tuple(shape)) for spec, shape in zip(specs, shapes, strict=True))
-
-
-def marked(results: Results, others: Results) -> Results:
-    """Return specs with the dimensions marked whose sizes differ in the other specs."""
-    return [
-        tuple(_marked(a, b) for a, b in zip(row, other, strict=True)) if len(row) == len(other) else row
-        for row, other in zip(results, others, strict=True)
-    ]
-
-
-def _marked(spec: ValueSpec | None, other: ValueSpec | None) -> ValueSpec | None:
-    if spec is None or other is None or len(spec.shape) != len(other.shape):
-        return spec
-    differing = frozenset(dim for dim, (a, b) in enumerate(zip(spec.shape, other.shape, strict=True)) if a != b)
-    return dataclasses.replace(spec, varies=differing)
+    return tuple(dataclasses.replace(spec, shape=torch.Size(shape)) for spec, shape in zip(specs, shapes, strict=True))

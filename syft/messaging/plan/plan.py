@@ -22,7 +22,7 @@ from syft.messaging.plan import optimizers as plan_optimizers
 from syft.messaging.plan.arguments import match
 from syft.messaging.plan.checks import check
 from syft.messaging.plan.deploy_mixin import DeployMixin
-from syft.messaging.plan.dry_run import ValueSpec
+from syft.messaging.plan.dry_run import Specs
 from syft.messaging.plan.executor import Compiled, on_links
 from syft.messaging.plan.program import Argument, Program, from_rows, too_many_operations
 from syft.messaging.plan.record.build import record
@@ -96,7 +96,7 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, stored_translations.Tran
         self._program = None
         self._compiled: Compiled | None = None
         self._translations = stored_translations.Translations()
-        self._input_specs: tuple[ValueSpec, ...] = ()  # of the examples that it was built with
+        self._input_specs: Specs = ()  # of the examples that it was built with
         self._placeholders = dict(placeholders or {})
         for tensor in state_tensors or ():
             self.state.add(tensor)
@@ -282,7 +282,7 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, stored_translations.Tran
     # --- display ------------------------------------------------------------------------------------------
 
     def summary(self, *examples: object) -> Any:
-        """Return a table of the operations, shapes and parameters; print it, or let a notebook draw it.
+        """Return a table of the operations, shapes and parameters; print it, or let a notebook show it.
 
         Args:
             *examples: tensors like the inputs, for the shapes in a plan that was not built here.

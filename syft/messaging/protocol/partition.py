@@ -21,7 +21,7 @@ from syft.core.references import Ref
 from syft.core.trees import iter_tensors
 from syft.exceptions import PlanBuildError
 from syft.messaging.message import Operation
-from syft.messaging.plan.commands import ARITHMETIC, GRAD_MODE, NUMEL, OPTIMIZER_STEP, SIZE
+from syft.messaging.plan.commands import GRAD_MODE, NUMBERS, OPTIMIZER_STEP
 from syft.messaging.plan.plan import Plan
 from syft.messaging.plan.program import map_pattern
 from syft.messaging.plan.record.build import PlanRecording
@@ -30,8 +30,6 @@ from syft.messaging.protocol.schedule import Schedule, ScheduledMove, ScheduledR
 from syft.tensors.placeholder import PlaceHolder
 
 CLONE, DETACH = "torch.Tensor.clone", "torch.Tensor.detach"
-# Numbers can't go from plan to plan: a plan that needs one reads it again.
-_NUMBERS = frozenset({SIZE, NUMEL, *(f"syft.plan.{name}" for name in ARITHMETIC)})
 # Calls that change the shape of their tensor in place.
 _RESHAPES = ("t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "__set__", "set_", "resize_")
 
@@ -138,7 +136,8 @@ class Partitioner:
         self.owners = Ownership(roles)
         self.outputs = recording.program.outputs
         self.calls = list(_calls(recording))
-        self.readers = {id(r): c for c in self.calls if c.operation.cmd_name in _NUMBERS for r in c.results}
+        # Numbers can't go from plan to plan: a plan that needs one reads it again.
+        self.readers = {id(r): c for c in self.calls if c.operation.cmd_name in NUMBERS for r in c.results}
 
     def partition(self) -> tuple[Schedule, list[Plan], list[list[torch.Tensor]]]:
         """Return the schedule, the plans of its runs, and the state of each role."""

@@ -36,8 +36,11 @@ UNARY = {"neg": "-", "invert": "~", "pos": "+"}
 _PREFIXES = {"torch.nn.functional.": "F.", "torch._C._nn.": "F.", "torch.functional.": "torch.", "torch._VF.": "torch."}
 
 
-def short_name(name: str) -> str:
-    """Return the last part of the name of an operation."""
+def title_of(operation: Operation, text: str) -> str:
+    """Return the last part of the name of an operation; a step of an optimizer is its text."""
+    name = operation.cmd_name
+    if name == OPTIMIZER_STEP:
+        return text
     if name.endswith((".__get__", ".__set__")):
         attribute, how = name.split(".")[-2:]
         return attribute if how == "__get__" else f"set {attribute}"

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
+from syft.core.references import TensorMeta
 from syft.core.trees import map_tensors
 from syft.exceptions import PlanTranslationError
-from syft.messaging.plan.dry_run import ValueSpec, specs_of, with_other_sizes
+from syft.messaging.plan.dry_run import Specs, specs_of, with_other_sizes
 from syft.messaging.plan.executor import Compiled
 from syft.messaging.plan.translation.module import Functions, PlanModule, module_of, signature
 
@@ -32,7 +33,7 @@ class PlanTranslator:
 
     def __init__(self, plan: Plan, *examples: object) -> None:
         self.plan = plan
-        self.specs: tuple[ValueSpec, ...] = specs_of(examples) or plan._input_specs
+        self.specs: Specs = specs_of(examples) or plan._input_specs
         self.signature = signature(plan.program)
         if len(self.specs) != len(plan.program.inputs):
             raise PlanTranslationError(
@@ -62,7 +63,7 @@ class PlanTranslator:
             return data
         raise failure or PlanTranslationError(f"The plan {self.plan.name!r} can't be translated to {self.kind}.")
 
-    def _translated(self, module: PlanModule, specs: tuple[ValueSpec, ...]) -> bytes:
+    def _translated(self, module: PlanModule, specs: Specs) -> bytes:
         try:
             return self.write(module, *self.arguments(specs))
         except Exception as error:
@@ -95,12 +96,12 @@ class PlanTranslator:
 
     # --- examples -------------------------------------------------------------------------------------------
 
-    def inputs(self, specs: tuple[ValueSpec, ...]) -> list[torch.Tensor]:
+    def inputs(self, specs: Specs) -> list[torch.Tensor]:
         """Return generated inputs: random numbers, and zeros for integers, which are often indices."""
         generator = torch.Generator().manual_seed(SEED)
         return [_generated(spec, generator) for spec in specs]
 
-    def arguments(self, specs: tuple[ValueSpec, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def arguments(self, specs: Specs) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return generated arguments: positional ones, and named ones."""
         inputs = iter(self.inputs(specs))
         named: dict[bool, dict[str, Any]] = {False: {}, True: {}}
@@ -108,7 +109,7 @@ class PlanTranslator:
             named[parameter.by_name][name] = map_tensors(lambda _: next(inputs), parameter.pattern)
         return named[False], named[True]
 
-    def _expected(self, specs: tuple[ValueSpec, ...]) -> Any:
+    def _expected(self, specs: Specs) -> Any:
         """Run the plan itself on copies of its state."""
         program = self.plan.program
         state = [_copied(placeholder.child) for placeholder in program.state]
@@ -116,7 +117,7 @@ class PlanTranslator:
             torch.manual_seed(SEED)
             return Compiled(program).run(self.inputs(specs), state, ())
 
-    def _check(self, data: bytes, specs: tuple[ValueSpec, ...], must_run: bool) -> None:
+    def _check(self, data: bytes, specs: Specs, must_run: bool) -> None:
         """Compare a translation with the plan; one for other sizes may raise, but not differ."""
         expected = self._expected(specs)
         with torch.random.fork_rng(devices=()):
@@ -135,7 +136,7 @@ class PlanTranslator:
             )
 
 
-def _generated(spec: ValueSpec, generator: torch.Generator) -> torch.Tensor:
+def _generated(spec: TensorMeta, generator: torch.Generator) -> torch.Tensor:
     if spec.dtype.is_floating_point or spec.dtype.is_complex:
         values = torch.rand(spec.shape, generator=generator).to(spec.dtype)
         return values.requires_grad_(spec.requires_grad)
