@@ -21,15 +21,13 @@ from syft.messaging.message import Operation
 from syft.messaging.plan import optimizers as plan_optimizers
 from syft.messaging.plan.arguments import match
 from syft.messaging.plan.checks import check
-from syft.messaging.plan.deploy_mixin import DeployMixin
-from syft.messaging.plan.dry_run import Specs
 from syft.messaging.plan.executor import Compiled, on_links
+from syft.messaging.plan.plan_base import PlanBase
 from syft.messaging.plan.program import Argument, Program, from_rows, too_many_operations
 from syft.messaging.plan.record.build import record
-from syft.messaging.plan.record.manual_placeholders import ManualPlaceholders, program_of
+from syft.messaging.plan.record.manual_placeholders import program_of
 from syft.messaging.plan.record.module_binding import ModuleBinding, used_by
 from syft.messaging.plan.state import CAPTURED, State
-from syft.messaging.plan.state_mixin import StateMixin
 from syft.messaging.plan.translation import store as stored_translations
 from syft.tensors.placeholder import PlaceHolder
 
@@ -40,7 +38,7 @@ _Tensor = torch.Tensor
 _is_tensor: Callable[[Any], bool] = torch.is_tensor
 
 
-class Plan(StateMixin, DeployMixin, ManualPlaceholders, stored_translations.Translatable):
+class Plan(PlanBase):
     """A sequence of torch operations, recorded from a function, with its state.
 
     Make one with `@sy.func2plan(...)`, by subclassing it and writing `forward`, or around a module with
@@ -62,7 +60,6 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, stored_translations.Tran
     """
 
     pointer_kind = "plan"
-    state: State
     _takes_tensors: int
 
     def __init__(
@@ -96,7 +93,7 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, stored_translations.Tran
         self._program = None
         self._compiled: Compiled | None = None
         self._translations = stored_translations.Translations()
-        self._input_specs: Specs = ()  # of the examples that it was built with
+        self._input_specs = ()
         self._placeholders = dict(placeholders or {})
         for tensor in state_tensors or ():
             self.state.add(tensor)
@@ -113,11 +110,6 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, stored_translations.Tran
         return self.forward_func(*args, **kwargs)
 
     # --- building -------------------------------------------------------------------------------------------
-
-    @property
-    def is_built(self) -> bool:
-        """Whether the operations are recorded."""
-        return self._program is not None
 
     @property
     def program(self) -> Program:
@@ -183,10 +175,6 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, stored_translations.Tran
         self._discard_program()
         self._program = program
         self._placeholders = {placeholder.id: placeholder for placeholder in program.placeholders()}
-
-    def _discard_program(self) -> None:
-        self.__dict__.update(_program=None, _compiled=None, pointers={}, _input_specs=())
-        self.__dict__["_translations"] = stored_translations.Translations()
 
     @staticmethod
     def _create_placeholders(args_shape: Any) -> list[Any]:

@@ -15,10 +15,11 @@ from syft.core.trees import iter_tensors
 from syft.exceptions import PlanTranslationError
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.message import Operation
+from syft.messaging.plan.arguments import example_of
 from syft.messaging.plan.checks import function_for
 from syft.messaging.plan.commands import ARITHMETIC, GRAD_MODE, GRADIENT, NUMEL, OPTIMIZER_STEP, SIZE
 from syft.messaging.plan.interpreter import interpret
-from syft.messaging.plan.program import Program
+from syft.messaging.plan.program import Argument, Program
 from syft.tensors.placeholder import PlaceHolder
 
 Functions = dict[str, Callable[..., Any] | None]
@@ -78,17 +79,17 @@ class PlanModule(torch.nn.Module):
         tensor = placeholder.child
         if isinstance(tensor, SyftTensor) or not isinstance(tensor, torch.Tensor):
             raise PlanTranslationError("The state of the plan is not here, or is encoded; get it first: plan.get_().")
-        proxy = tensor.detach().clone()
         path = (placeholder.description or "").removeprefix("forward_func.").split(".")
         if not self._is_free(path):
             path = [f"state_{number}"]
         inner: torch.nn.Module = self
         for part in path[:-1]:
             inner = _child(inner, part)
-        if isinstance(tensor, torch.nn.Parameter):
-            inner.register_parameter(path[-1], torch.nn.Parameter(proxy, requires_grad=tensor.requires_grad))
+        copied = example_of(tensor)
+        if isinstance(copied, torch.nn.Parameter):
+            inner.register_parameter(path[-1], copied)
         else:
-            inner.register_buffer(path[-1], proxy.requires_grad_(tensor.requires_grad))
+            inner.register_buffer(path[-1], copied)
         return path
 
     def _is_free(self, path: list[str]) -> bool:
@@ -108,28 +109,15 @@ def _child(module: torch.nn.Module, name: str) -> torch.nn.Module:
     return getattr(module, name)  # type: ignore[no-any-return]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Parameter:
-    """An argument of a translation.
-
-    Attributes:
-        pattern: placeholders in containers; everything else is left out.
-        by_name: it is given by name only.
-    """
-
-    pattern: Any
-    by_name: bool
-
-
-def signature(program: Program) -> dict[str, Parameter]:
-    """Return the arguments that hold tensors, by name."""
-    found: dict[str, Parameter] = {}
+def signature(program: Program) -> dict[str, Argument]:
+    """Return the arguments that hold tensors, by name, without other values in their patterns."""
+    found: dict[str, Argument] = {}
     for number, argument in enumerate(program.arguments):
         pattern = _tensors_only(argument.pattern)
         if pattern is not None:
             name = argument.name or ""
             free = _NAME.fullmatch(name) and not keyword.iskeyword(name) and name not in (*found, "self")
-            found[name if free else f"argument_{number}"] = Parameter(pattern, argument.by_name)
+            found[name if free else f"argument_{number}"] = dataclasses.replace(argument, pattern=pattern)
     return found
 
 

@@ -9,6 +9,7 @@ import torch
 from syft.core.references import TensorMeta
 from syft.core.trees import map_tensors
 from syft.exceptions import PlanTranslationError
+from syft.messaging.plan.arguments import example_of
 from syft.messaging.plan.dry_run import Specs, specs_of, with_other_sizes
 from syft.messaging.plan.executor import Compiled
 from syft.messaging.plan.translation.module import Functions, PlanModule, module_of, signature
@@ -112,7 +113,7 @@ class PlanTranslator:
     def _expected(self, specs: Specs) -> Any:
         """Run the plan itself on copies of its state."""
         program = self.plan.program
-        state = [_copied(placeholder.child) for placeholder in program.state]
+        state = [example_of(placeholder.child) for placeholder in program.state]
         with torch.random.fork_rng(devices=()):
             torch.manual_seed(SEED)
             return Compiled(program).run(self.inputs(specs), state, ())
@@ -141,11 +142,6 @@ def _generated(spec: TensorMeta, generator: torch.Generator) -> torch.Tensor:
         values = torch.rand(spec.shape, generator=generator).to(spec.dtype)
         return values.requires_grad_(spec.requires_grad)
     return torch.zeros(spec.shape, dtype=spec.dtype)
-
-
-def _copied(tensor: torch.Tensor) -> Any:
-    copied = tensor.detach().clone()
-    return torch.nn.Parameter(copied, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else copied
 
 
 def _same(found: Any, expected: Any) -> bool:
