@@ -99,7 +99,7 @@ class _CodeWriter:
         if self.sets_mode:
             lines += ["    ambient = read_mode()", "    try:"]
             margin = "        "
-        last_use = self._last_uses()
+        last_use = program.last_uses(program.state)
         for number, operation in enumerate(program.operations):
             self.rows[len(lines) + 1] = number
             lines.append(margin + self._statement(operation) + self._deletions(number, last_use))
@@ -114,18 +114,6 @@ class _CodeWriter:
 
     def _name(self, placeholder: PlaceHolder) -> str:
         return self.names.setdefault(id(placeholder), f"v{len(self.names)}")
-
-    def _last_uses(self) -> dict[int, list[PlaceHolder]]:
-        """Return, for each operation, the values that nothing after it needs."""
-        needed = {id(p) for p in (*iter_tensors(self.program.outputs), *self.program.state)}
-        last: dict[int, list[PlaceHolder]] = {}
-        for number in range(len(self.program.operations) - 1, -1, -1):
-            operation = self.program.operations[number]
-            for placeholder in iter_tensors((operation.cmd_args, operation.cmd_kwargs, operation.return_ids)):
-                if id(placeholder) not in needed:
-                    needed.add(id(placeholder))
-                    last.setdefault(number, []).append(placeholder)
-        return last
 
     def _deletions(self, number: int, last_use: dict[int, list[PlaceHolder]]) -> str:
         unused = [self._name(placeholder) for placeholder in last_use.get(number, ())]

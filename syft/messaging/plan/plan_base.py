@@ -14,7 +14,7 @@ from syft.core.object_storage import ObjectStorage
 from syft.exceptions import PlanMismatchError, SyftError
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan import optimizers as plan_optimizers
-from syft.messaging.plan.dry_run import Specs
+from syft.messaging.plan.interpreter import Specs
 from syft.messaging.plan.program import Program
 from syft.messaging.plan.record.manual_placeholders import ManualPlaceholders
 from syft.messaging.plan.record.module_binding import ModuleBinding

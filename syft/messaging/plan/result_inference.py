@@ -10,8 +10,7 @@ from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor
 from syft.core.trees import iter_tensors, map_tensors
 from syft.messaging.plan.arguments import match
-from syft.messaging.plan.dry_run import MAX_OPERATIONS, empty, fake_tensors, shape_functions
-from syft.messaging.plan.interpreter import interpret
+from syft.messaging.plan.interpreter import MAX_OPERATIONS, empty, fake_tensors, interpret, shape_functions
 from syft.messaging.plan.program import Program
 
 MAX_CACHED = 256

@@ -14,7 +14,7 @@ from syft.core.trees import iter_tensors
 from syft.display import grid_html, grid_text, table_html
 from syft.messaging.plan.display.code import Names, code_of, statement, title_of
 from syft.messaging.plan.display.graph import PlanGraph, is_shown, joined, listed
-from syft.messaging.plan.dry_run import results_of, specs_of, with_other_sizes
+from syft.messaging.plan.interpreter import results_of, specs_of, with_other_sizes
 from syft.messaging.plan.state import NOT_PARAMETERS
 
 if TYPE_CHECKING:

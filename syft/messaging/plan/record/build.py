@@ -14,7 +14,7 @@ from syft.exceptions import PlanBuildError
 from syft.messaging.mutation import alters
 from syft.messaging.plan.arguments import describe_arguments, example_of
 from syft.messaging.plan.checks import check
-from syft.messaging.plan.dry_run import Specs, specs_of
+from syft.messaging.plan.interpreter import Specs, specs_of
 from syft.messaging.plan.program import Argument, Program
 from syft.messaging.plan.record.module_binding import name_captured, optimizers_of
 from syft.messaging.plan.record.recording import Recorder, current, memory_of

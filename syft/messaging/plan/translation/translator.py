@@ -10,8 +10,8 @@ from syft.core.references import TensorMeta
 from syft.core.trees import map_tensors
 from syft.exceptions import PlanTranslationError
 from syft.messaging.plan.arguments import example_of
-from syft.messaging.plan.dry_run import Specs, specs_of, with_other_sizes
 from syft.messaging.plan.executor import Compiled
+from syft.messaging.plan.interpreter import Specs, specs_of, with_other_sizes
 from syft.messaging.plan.translation.module import Functions, PlanModule, module_of, signature
 
 if TYPE_CHECKING:
