@@ -11,6 +11,7 @@ its role and becomes part of it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -78,13 +79,7 @@ class Ownership:
 
 
 class PartitionedCall:
-    """One operation of the recording, with the mode of autograd it runs in.
-
-    Args:
-        operation: the operation.
-        mode: whether autograd records it; None for the caller's mode.
-        line: the line of the user's code.
-    """
+    """One operation of the recording, with the mode of autograd it runs in and the line of the user's code."""
 
     __slots__ = ("line", "mode", "operands", "operation", "results")
 
@@ -96,20 +91,20 @@ class PartitionedCall:
         self.results = list(iter_tensors(operation.return_ids))
 
 
+@dataclasses.dataclass(slots=True)
 class Segment:
     """The calls of one role that run with one message."""
 
-    def __init__(self, role: int, level: int) -> None:
-        self.role = role
-        self.level = level
-        self.calls: list[PartitionedCall] = []
-        self.departures: list[PartitionedCall] = []
+    role: int
+    calls: list[PartitionedCall] = dataclasses.field(default_factory=list)
+    departures: list[PartitionedCall] = dataclasses.field(default_factory=list)
 
 
+@dataclasses.dataclass
 class Partitioner:
     """Partitions one recording.
 
-    Args:
+    Attributes:
         name: the name of the protocol.
         roles: the names of the roles.
         recording: the recording; its program has the inputs of all roles in order.
@@ -118,24 +113,18 @@ class Partitioner:
         declared: the role of each declared tensor of the state.
     """
 
-    def __init__(
-        self,
-        name: str,
-        roles: tuple[str, ...],
-        recording: PlanRecording,
-        crossings: Crossings,
-        inputs: tuple[int, ...],
-        declared: list[int],
-    ) -> None:
-        self.name = name
-        self.roles = roles
-        self.program = recording.program
-        self.crossings = crossings
-        self.inputs = inputs
-        self.declared = declared
-        self.owners = Ownership(roles)
-        self.outputs = recording.program.outputs
-        self.calls = list(_calls(recording))
+    name: str
+    roles: tuple[str, ...]
+    recording: PlanRecording
+    crossings: Crossings
+    inputs: tuple[int, ...]
+    declared: list[int]
+
+    def __post_init__(self) -> None:
+        self.program = self.recording.program
+        self.owners = Ownership(self.roles)
+        self.outputs = self.program.outputs
+        self.calls = list(_calls(self.recording))
         # Numbers can't go from plan to plan: a plan that needs one reads it again.
         self.readers = {id(r): c for c in self.calls if c.operation.cmd_name in NUMBERS for r in c.results}
 
@@ -206,10 +195,6 @@ class Partitioner:
         for placeholder in (p for call in self.calls for p in (*call.operands, *call.results)):
             owners.assign(placeholder, 0)
 
-    def _role_of(self, call: PartitionedCall) -> int:
-        placeholders = [*call.operands, *call.results]
-        return self._owner(placeholders[0]) if placeholders else 0
-
     def _owner(self, placeholder: PlaceHolder) -> int:
         found = self.owners.role_of(placeholder)
         return 0 if found is None else found
@@ -236,10 +221,10 @@ class Partitioner:
                     found[last[role], role].departures.append(call)
                     arrived[id(target)] = last[role] + 1
                     continue
-            role = self._role_of(call)
+            role = next(map(self._owner, (*call.operands, *call.results)), 0)
             last[role] = max([last[role], *(arrived.get(id(operand), 0) for operand in call.operands)])
             key = (last[role], role)
-            found.setdefault(key, Segment(role, last[role])).calls.append(call)
+            found.setdefault(key, Segment(role)).calls.append(call)
         return [found[key] for key in sorted(found)]
 
     # --- inputs and outputs of each run ------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
 from syft.core.labels import check_labels
 from syft.exceptions import MalformedPlanError
+from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan.arguments import example_of
 from syft.messaging.plan.plan import Plan
 from syft.messaging.plan.program import map_pattern
@@ -24,16 +25,9 @@ from syft.messaging.protocol.base import (
     plan_name,
 )
 from syft.messaging.protocol.partition import Partitioner
-from syft.messaging.protocol.role import Crossings, Role
-from syft.messaging.protocol.role_checks import (
-    checked_plans,
-    checked_state,
-    local_state_tensor,
-    plan_results,
-    require_at_worker,
-)
-from syft.messaging.protocol.schedule import Schedule, ScheduledRun, from_rows
-from syft.messaging.protocol.transfer import Transfer, pointer_in
+from syft.messaging.protocol.role import Crossings, Role, Tensors
+from syft.messaging.protocol.schedule import Schedule, ScheduledRun, checked_plans, checked_state, from_rows
+from syft.messaging.protocol.transfer import Transfer, plan_results, pointer_in, require_at_worker
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_plan import PointerPlan
 from syft.tensors.placeholder import PlaceHolder
@@ -42,7 +36,7 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 
-Inputs = torch.Tensor | tuple[torch.Tensor, ...] | list[torch.Tensor]
+Inputs = torch.Tensor | Tensors | list[torch.Tensor]
 
 
 class RoleProtocol(AbstractProtocol):
@@ -78,7 +72,7 @@ class RoleProtocol(AbstractProtocol):
         self._schedule: Schedule | None = None
         self._plans: list[Plan | PointerPlan] = []
         self._declared = [
-            [local_state_tensor(t, role) for t in tensors] for role, tensors in self.by_role(states, "states")
+            [_local_state_tensor(t, role) for t in tensors] for role, tensors in self.by_role(states, "states")
         ]
         self._state: list[list[torch.Tensor]] = self._declared
 
@@ -143,9 +137,7 @@ class RoleProtocol(AbstractProtocol):
         self._schedule, self._plans = schedule, list(plans)
         return self
 
-    def _named_roles(
-        self, tensors: tuple[torch.Tensor, ...], counts: tuple[int, ...], crossings: Crossings
-    ) -> dict[str, Role]:
+    def _named_roles(self, tensors: Tensors, counts: tuple[int, ...], crossings: Crossings) -> dict[str, Role]:
         """Return the roles of one recording, by name."""
         remaining = iter(tensors)
         found = {}
@@ -154,7 +146,7 @@ class RoleProtocol(AbstractProtocol):
             found[name] = Role(name, number, inputs, tuple(self._declared[number]), crossings)
         return found
 
-    def _inputs_of(self, args: tuple[Inputs, ...], kwargs: dict[str, Inputs]) -> list[tuple[torch.Tensor, ...]]:
+    def _inputs_of(self, args: tuple[Inputs, ...], kwargs: dict[str, Inputs]) -> list[Tensors]:
         """Return the inputs of each role."""
         if len(args) > len(self.roles):
             raise TypeError(f"The protocol {self.name!r} has {len(self.roles)} roles, got the inputs of {len(args)}.")
@@ -250,9 +242,7 @@ class RoleProtocol(AbstractProtocol):
                     values.pop(value, None)
         return map_pattern(lambda ref: values[ref.id], schedule.outputs)
 
-    def _initial_values(
-        self, schedule: Schedule, transfer: Transfer, inputs: list[tuple[torch.Tensor, ...]]
-    ) -> dict[int, Any]:
+    def _initial_values(self, schedule: Schedule, transfer: Transfer, inputs: list[Tensors]) -> dict[int, Any]:
         values: dict[int, Any] = {}
         for role, tensors in enumerate(inputs):
             expected = schedule.inputs[role]
@@ -341,6 +331,13 @@ class RoleProtocol(AbstractProtocol):
         from syft.display import table_html
 
         return table_html(f"RoleProtocol {self.name} ({self._status()})", self._rows())
+
+
+def _local_state_tensor(tensor: object, role: str) -> torch.Tensor:
+    """Return a copy of a declared state tensor; refuses anything but local tensors."""
+    if not isinstance(tensor, torch.Tensor) or isinstance(tensor, SyftTensor):
+        raise TypeError(f"The state of the role {role!r} must be local tensors, got a {type(tensor).__name__}.")
+    return example_of(tensor)
 
 
 def _send_state(tensors: list[torch.Tensor], worker: BaseWorker) -> list[torch.Tensor]:

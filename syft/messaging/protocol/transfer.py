@@ -10,6 +10,7 @@ import torch
 from syft.core.context import local_worker
 from syft.core.object import AbstractObject
 from syft.core.trees import iter_tensors, map_tensors
+from syft.exceptions import MalformedPlanError, TensorsNotCollocatedError
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan.plan import Plan
 from syft.pointers.lease import Lease
@@ -105,3 +106,27 @@ class Transfer:
 def _leases(values: object) -> dict[int, Lease]:
     pointers = (pointer_in(leaf) for leaf in iter_tensors(values))
     return {id(pointer.lease): pointer.lease for pointer in pointers if pointer is not None}
+
+
+def require_at_worker(role: str, tensors: tuple[torch.Tensor, ...], worker: BaseWorker) -> None:
+    """Refuse an input of a role that is at another worker: data crosses only where the function sends it."""
+    for leaf in iter_tensors(tensors):
+        pointer = pointer_in(leaf)
+        if pointer is not None and pointer.location is not worker:
+            raise TensorsNotCollocatedError(
+                f"The role {role!r}, assigned to {worker.id!r},",
+                [f"this input is on {pointer.location.id!r}"],
+                f"If it may go there, move it: x.move({worker.id}).",
+            )
+
+
+def plan_results(result: object, count: int) -> tuple[torch.Tensor, ...]:
+    """Return the results of a plan as a tuple of `count` tensors; anything else is refused."""
+    found = (result,) if count == 1 else result
+    if count == 0:
+        return ()
+    if not isinstance(found, tuple | list) or len(found) != count:
+        raise MalformedPlanError(f"A plan of the protocol did not return {count} results.")
+    if not all(isinstance(item, torch.Tensor) for item in found):
+        raise MalformedPlanError("A plan of the protocol returned something other than tensors.")
+    return tuple(found)
