@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -94,7 +94,7 @@ def empty(spec: TensorMeta | torch.Tensor) -> torch.Tensor:
     return torch.zeros(spec.shape, dtype=spec.dtype).requires_grad_(spec.requires_grad)
 
 
-@contextmanager
+@contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Silence torch's warnings about shapes inside a `with` block."""
     logger = logging.getLogger("torch._subclasses.fake_tensor")
@@ -108,7 +108,7 @@ def quiet() -> Iterator[None]:
             logger.disabled = before
 
 
-@contextmanager
+@contextlib.contextmanager
 def fake_tensors(grad_enabled: bool = True) -> Iterator[FakeTensorMode]:
     """Make tensors without memory inside a `with` block."""
     from torch._subclasses.fake_tensor import FakeTensorMode  # takes long to import
@@ -142,24 +142,25 @@ def shape_functions(
 
 def results_of(program: Program, specs: Specs) -> Results:
     """Return the specs of the results of each operation; empty tuples from the first one that depends on values."""
-    found, _ = _dry_run(program, specs)
+    found = _dry_run(program, specs)
     return found + [()] * (len(program.operations) - len(found))
 
 
-def _dry_run(program: Program, specs: Specs) -> tuple[Results, bool]:
-    """Run a program on fake tensors; returns the specs that were found, and whether all operations ran."""
+def _runs(program: Program, specs: Specs) -> bool:
+    return len(_dry_run(program, specs)) == len(program.operations)
+
+
+def _dry_run(program: Program, specs: Specs) -> Results:
+    """Return the specs of the results of the operations that run on fake tensors, up to the first that does not."""
     found: Results = []
     values: dict[int, Any] = {}
-    try:
-        with fake_tensors() as mode:
-            state = [mode.from_tensor(placeholder.child) for placeholder in program.state]
-            for number in run_steps(program, map(empty, specs), state, shape_functions(), values):
-                results = iter_tensors(program.operations[number].return_ids)
-                found.append(tuple(_spec_of(values[id(placeholder)]) for placeholder in results))
-    except Exception:
-        # Shapes that depend on values, remote state, or checks that fail: the specs are not known.
-        return found, False
-    return found, True
+    with contextlib.suppress(Exception), fake_tensors() as mode:
+        # Shapes that depend on values, a remote state, and checks that fail end the run.
+        state = [mode.from_tensor(placeholder.child) for placeholder in program.state]
+        for number in run_steps(program, map(empty, specs), state, shape_functions(), values):
+            results = iter_tensors(program.operations[number].return_ids)
+            found.append(tuple(_spec_of(values[id(placeholder)]) for placeholder in results))
+    return found
 
 
 def _spec_of(value: object) -> TensorMeta | None:
@@ -179,12 +180,12 @@ def with_other_sizes(program: Program, specs: Specs) -> list[Specs]:
     sizes = {size for spec in specs for size in spec.shape}
     unused = [size for size in _PRIMES if size not in sizes]
     found = [specs]
-    if len(program.operations) > MAX_OPERATIONS or not _dry_run(program, specs)[1]:
+    if len(program.operations) > MAX_OPERATIONS or not _runs(program, specs):
         return []
     for dims in _groups(specs):
         for size in (unused[0], 2 * specs[dims[0][0]].shape[dims[0][1]]):
             resized = _resized(found[-1], dims, size)
-            if resized != found[-1] and _dry_run(program, resized)[1]:
+            if resized != found[-1] and _runs(program, resized):
                 found.append(resized)
                 unused = unused[1:]
                 break

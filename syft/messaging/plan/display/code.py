@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from syft.core.trees import iter_tensors
 from syft.messaging.message import Operation
 from syft.messaging.plan.checks import function_for
 from syft.messaging.plan.commands import EXPECT, EXPECT_PROPERTY, GRAD_MODE, GRADIENT, NUMEL, OPTIMIZER_STEP, SIZE
@@ -68,19 +69,13 @@ class Names:
             self._names[id(placeholder)] = self._state(number, placeholder)
         self.optimizers = list(_numbered([type(optimizer).__name__ for optimizer in optimizers]))
 
-    def of(self, placeholder: Any) -> str:
-        """Return the name of a value, made at its first use."""
+    def of(self, placeholder: Any, letter: str | None = None) -> str:
+        """Return the name of a value, made at its first use: with the letter, or as its tags say."""
         name = self._names.get(id(placeholder))
         if name is None:
-            letter = "n" if "#number" in placeholder.tags else "x"
-            name = self._names[id(placeholder)] = self._next(letter)
+            name = self._next(letter or ("n" if "#number" in placeholder.tags else "x"))
+            self._names[id(placeholder)] = name
         return name
-
-    def result(self, placeholder: PlaceHolder, letter: str) -> str:
-        """Return the name of a result that is known to be a size or a tensor."""
-        if id(placeholder) not in self._names:
-            self._names[id(placeholder)] = self._next(letter)
-        return self._names[id(placeholder)]
 
     def _next(self, letter: str) -> str:
         self._counts[letter] += 1
@@ -97,18 +92,8 @@ class Names:
 
     def _argument(self, number: int, argument: Any) -> str:
         name = self._free(argument.name or f"arg{number}")
-        self._inside(name, argument.pattern)
+        self._names.update((id(placeholder), path) for path, placeholder in paths(name, argument.pattern))
         return name
-
-    def _inside(self, name: str, pattern: object) -> None:
-        if isinstance(pattern, PlaceHolder):
-            self._names[id(pattern)] = name
-        elif isinstance(pattern, tuple | list):
-            for number, item in enumerate(pattern):
-                self._inside(f"{name}[{number}]", item)
-        elif isinstance(pattern, dict):
-            for key, item in pattern.items():
-                self._inside(f"{name}[{literal(key)}]", item)
 
     def _state(self, number: int, placeholder: PlaceHolder) -> str:
         name = (placeholder.description or "").removeprefix("forward_func.")
@@ -116,6 +101,18 @@ class Names:
             name = f"constant_{number}" if "#constant" in placeholder.tags else f"state_{number}"
         text = "self" + "".join(f"[{part}]" if part.isdecimal() else f".{part}" for part in name.split("."))
         return text if text not in self._names.values() else f"{text}_{number}"
+
+
+def paths(path: str, pattern: object) -> Iterator[tuple[str, PlaceHolder]]:
+    """Yield the placeholders in a pattern with their paths: `x[0]['key']`."""
+    if isinstance(pattern, PlaceHolder):
+        yield path, pattern
+    elif isinstance(pattern, tuple | list):
+        for number, item in enumerate(pattern):
+            yield from paths(f"{path}[{number}]", item)
+    elif isinstance(pattern, dict):
+        for key, item in pattern.items():
+            yield from paths(f"{path}[{literal(key)}]", item)
 
 
 def _numbered(names: list[str]) -> Iterator[str]:
@@ -209,7 +206,7 @@ def _pattern(names: Names, pattern: Any, letter: str) -> str:
     if pattern is None:
         return "_"
     if isinstance(pattern, PlaceHolder):
-        return names.result(pattern, letter)
+        return names.of(pattern, letter)
     parts = [_pattern(names, part, letter) for part in pattern[:MAX_ITEMS]] + _rest(pattern)
     inner = [f"({part})" if ", " in part else part for part in parts]
     return ", ".join(inner) + ("," if len(pattern) == 1 else "")
@@ -369,17 +366,9 @@ def header_of(names: Names, name: str) -> str:
         if argument.by_name and not starred:
             texts.append("*")
             starred = True
-        fixed = not _holds_placeholder(argument.pattern)
+        fixed = next(iter_tensors(argument.pattern), None) is None
         texts.append(f"{called}={value_text(names, argument.pattern)}" if fixed else called)
     return f"def {name if _NAME.fullmatch(name) and not keyword.iskeyword(name) else 'plan'}({', '.join(texts)}):"
-
-
-def _holds_placeholder(pattern: object) -> bool:
-    if isinstance(pattern, dict):
-        pattern = list(pattern.values())
-    if isinstance(pattern, tuple | list):
-        return any(map(_holds_placeholder, pattern))
-    return isinstance(pattern, PlaceHolder)
 
 
 def code_of(plan: Plan, limit: int | None = None) -> str:

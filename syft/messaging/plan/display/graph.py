@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable
 
 from syft.core.labels import printable
 from syft.core.trees import iter_tensors
 from syft.exceptions import SyftError
 from syft.messaging.message import Operation
 from syft.messaging.plan.commands import EXPECT, EXPECT_PROPERTY, GRAD_MODE, GRADIENT, NUMBERS, OPTIMIZER_STEP
-from syft.messaging.plan.display.code import Names, statement, title_of
+from syft.messaging.plan.display.code import Names, paths, statement, title_of
 from syft.tensors.placeholder import PlaceHolder
 
 # Sizes and checks are left out of graphs and tables.
@@ -52,7 +51,7 @@ class PlanGraph:
             self._makers[id(placeholder)] = self._add("shape=oval", names.of(placeholder), spec)
         for operation, specs in zip(names.program.operations, results, strict=True):
             self._add_operation(operation, specs)
-        for path, placeholder in _paths("output", names.program.outputs):
+        for path, placeholder in paths("output", names.program.outputs):
             self._connect(self._makers.get(id(placeholder)), self._add("shape=oval", path))
 
     def _add(self, attributes: str, *lines: str) -> int:
@@ -103,17 +102,6 @@ class PlanGraph:
             raise SyftError("svg() needs the program dot of Graphviz. Install it, or draw the text of dot() elsewhere.")
         done = subprocess.run([program, "-Tsvg"], input=self.dot(), capture_output=True, text=True, check=True)  # noqa: S603
         return done.stdout
-
-
-def _paths(path: str, value: object) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, PlaceHolder):
-        yield path, value
-    elif isinstance(value, tuple | list):
-        for number, item in enumerate(value):
-            yield from _paths(f"{path}[{number}]", item)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _paths(f"{path}[{key!r}]", item)
 
 
 def joined(names: Iterable[str]) -> list[str]:
