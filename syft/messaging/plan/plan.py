@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,6 @@ from syft.messaging.plan.executor import Compiled, on_links
 from syft.messaging.plan.plan_base import PlanBase
 from syft.messaging.plan.program import Argument, Program, from_rows, too_many_operations
 from syft.messaging.plan.record.build import record
-from syft.messaging.plan.record.manual_placeholders import program_of
 from syft.messaging.plan.record.module_binding import ModuleBinding, used_by
 from syft.messaging.plan.state import CAPTURED, State
 from syft.messaging.plan.translation import store as stored_translations
@@ -99,7 +99,7 @@ class Plan(PlanBase):
             self.state.add(tensor)
             self._register(tensor)
         if operations is not None or is_built:
-            self._install(program_of(operations or [], self._placeholders, self.state))
+            self._install(_program_of(operations or [], self._placeholders, self.state))
 
     def forward(self, *args: object, **kwargs: object) -> Any:
         """Run the recorded function; subclasses override it."""
@@ -334,3 +334,20 @@ def _takes_tensors(arguments: tuple[Argument, ...]) -> int:
     """Return the number of arguments if each is one tensor, else -1."""
     simple = all(type(a.pattern) is PlaceHolder and not a.by_name for a in arguments)
     return len(arguments) if simple else -1
+
+
+def _program_of(operations: list[Operation], placeholders: dict[Any, PlaceHolder], state: State) -> Program:
+    """Make a program of operations and tagged placeholders; `#input-2` comes before `#input-10`."""
+
+    def tagged(prefix: str) -> list[PlaceHolder]:
+        tags = [(re.fullmatch(rf"#{prefix}-(\d+)", tag), p) for p in placeholders.values() for tag in p.tags]
+        found = {int(number[1]): placeholder for number, placeholder in tags if number}
+        return [found[number] for number in sorted(found)]
+
+    inputs, outputs = tagged("input"), tagged("output")
+    arguments = tuple(Argument(None, placeholder) for placeholder in inputs)
+    returned: Any = outputs[0] if len(outputs) == 1 else tuple(outputs)
+    program = Program(arguments, tuple(inputs), tuple(state.state_placeholders), tuple(operations), returned)
+    program.to_rows()  # refuses placeholders without a value
+    check(program)
+    return program

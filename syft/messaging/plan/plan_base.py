@@ -9,25 +9,27 @@ import torch
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId
+from syft.core.labels import id_of
 from syft.core.object import AbstractObject
 from syft.core.object_storage import ObjectStorage
-from syft.exceptions import PlanMismatchError, SyftError
+from syft.core.trees import map_tensors
+from syft.exceptions import MalformedPlanError, PlanMismatchError, SyftError
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan import optimizers as plan_optimizers
 from syft.messaging.plan.interpreter import Specs
-from syft.messaging.plan.program import Program
-from syft.messaging.plan.record.manual_placeholders import ManualPlaceholders
+from syft.messaging.plan.program import Program, map_pattern
 from syft.messaging.plan.record.module_binding import ModuleBinding
 from syft.messaging.plan.result_inference import ResultInference
 from syft.messaging.plan.state import State
 from syft.messaging.plan.translation.store import Translatable, Translations
 from syft.pointers.pointer_plan import PointerPlan
+from syft.tensors.placeholder import PlaceHolder
 
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 
-class PlanBase(AbstractObject, ObjectStorage, ManualPlaceholders, Translatable):
+class PlanBase(AbstractObject, ObjectStorage, Translatable):
     """The state of a plan (set by attributes, read by name, encoded, shared, fetched), and its copies at workers."""
 
     state: State
@@ -35,6 +37,7 @@ class PlanBase(AbstractObject, ObjectStorage, ManualPlaceholders, Translatable):
     optimizers: list[Any]
     _lines: list[tuple[str, int]]
     _binding: ModuleBinding
+    _placeholders: dict[Any, PlaceHolder]
     _program: Program | None
     _sent_to: set[Any]
     _input_specs: Specs  # of the examples that it was built with
@@ -159,6 +162,47 @@ class PlanBase(AbstractObject, ObjectStorage, ManualPlaceholders, Translatable):
             raise SyftError(
                 f"A plan must be built before it is {what}: plan.build(...).fix_precision_().share_(alice, bob)."
             )
+
+    # --- placeholders of operations that were not recorded ---------------------------------------------------
+
+    @property
+    def placeholders(self) -> dict[Any, PlaceHolder]:
+        """The placeholders by id."""
+        return self._placeholders
+
+    def add_placeholder(self, tensor: torch.Tensor, node_type: str | None = None) -> PlaceHolder:
+        """Return the placeholder of a tensor, made at its first use and tagged with its number.
+
+        Args:
+            tensor: the tensor.
+            node_type: "input" or "output", to tag it `#input-0`, `#output-0` and so on.
+        """
+        if node_type not in (None, "input", "output"):
+            raise ValueError(f"node_type must be 'input', 'output' or None, got {node_type!r}.")
+        key = id_of(tensor)
+        if key not in self._placeholders:
+            self._placeholders[key] = PlaceHolder(owner=self._owner, tags={f"#{len(self._placeholders)}"}, child=tensor)
+        placeholder = self._placeholders[key]
+        if node_type is not None and not any(tag.startswith(f"#{node_type}-") for tag in placeholder.tags):
+            placeholder.tags.add(f"#{node_type}-{len(self.find_placeholders(f'#{node_type}-'))}")
+        return placeholder
+
+    def replace_with_placeholders(self, obj: Any, **kw: Any) -> Any:
+        """Return nested arguments with tensors replaced by placeholders.
+
+        Args:
+            obj: the arguments.
+            **kw: passed to `add_placeholder`.
+        """
+        replaced = map_tensors(lambda t: self.add_placeholder(t, **kw) if isinstance(t, torch.Tensor) else t, obj)
+        try:
+            return map_pattern(lambda placeholder: placeholder, replaced)
+        except MalformedPlanError as error:
+            raise TypeError(str(error)) from error
+
+    def find_placeholders(self, *search_tags: str) -> list[PlaceHolder]:
+        """Return the placeholders with a tag that contains one of these texts."""
+        return [p for p in self._placeholders.values() if any(s in tag for s in search_tags for tag in p.tags)]
 
     # --- copies at workers -----------------------------------------------------------------------------------
 
