@@ -49,12 +49,7 @@ def function_for(name: str) -> Callable[..., Any]:
 
 
 def check(program: Program, optimizers: int = 0) -> None:
-    """Refuse a program with an operation that is not in the tables, or with invalid arguments.
-
-    Args:
-        program: the program.
-        optimizers: the number of optimizers of the plan.
-    """
+    """Refuse a program with an operation that is not in the tables, or with invalid arguments."""
     if len(program.operations) > current().max_plan_operations:
         raise too_many_operations()
     checker = _Checker(optimizers)

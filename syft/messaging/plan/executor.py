@@ -34,11 +34,7 @@ on_links: list[Callable[..., Any]] = []
 
 
 class Compiled:
-    """A program as a function of its inputs, its state and its optimizers.
-
-    Args:
-        program: a program whose operations were checked.
-    """
+    """A program as a function of its inputs, its state and its optimizers."""
 
     def __init__(self, program: Program) -> None:
         self.program = program

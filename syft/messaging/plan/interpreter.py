@@ -120,13 +120,9 @@ def fake_tensors(grad_enabled: bool = True) -> Iterator[FakeTensorMode]:
 def shape_functions(
     grad_enabled: bool = True, function_of: Callable[[str], Callable[..., Any]] = function_for
 ) -> Lookup:
-    """Return a lookup of functions for fake tensors.
+    """Return a lookup of functions for fake tensors; `grad_enabled` holds where the program sets no mode.
 
     Steps of optimizers are skipped: they change no shape, and optimizers hold real tensors.
-
-    Args:
-        grad_enabled: the mode of autograd where the program does not set one.
-        function_of: returns the function of any other operation by its name.
     """
 
     def set_mode(mode: bool | None) -> None:
@@ -172,10 +168,6 @@ def with_other_sizes(program: Program, specs: Specs) -> list[Specs]:
 
     Candidates are the first dimensions of all inputs together, and dimensions of equal size, which may have to stay
     equal.
-
-    Args:
-        program: the program.
-        specs: specs that it runs with.
     """
     sizes = {size for spec in specs for size in spec.shape}
     unused = [size for size in _PRIMES if size not in sizes]

@@ -17,12 +17,7 @@ MAX_CACHED = 256
 
 
 class ResultInference:
-    """Infers the results of calls of one program; cached by the shapes and dtypes of their arguments.
-
-    Args:
-        name: the name of the plan.
-        program: its program.
-    """
+    """Infers the results of calls of one program; cached by the shapes and dtypes of their arguments."""
 
     def __init__(self, name: str, program: Program) -> None:
         self.name = name

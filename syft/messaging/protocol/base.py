@@ -89,15 +89,7 @@ class AbstractProtocol(AbstractObject):
         id_at_location: ObjectId | None = None,
         **kwargs: object,
     ) -> PointerProtocol:
-        """Make a pointer to this protocol at a worker that holds it.
-
-        Args:
-            owner: the worker the pointer belongs to.
-            garbage_collect_data: whether the protocol is deleted with its last pointer.
-            location: the worker that holds it; its owner by default.
-            id_at_location: its id there; its own by default.
-            **kwargs: ignored, for compatibility.
-        """
+        """Make a pointer to this protocol at a worker that holds it."""
         return PointerProtocol(
             location=location if location is not None else self.owner,
             id_at_location=id_at_location if id_at_location is not None else self.id,

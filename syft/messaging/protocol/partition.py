@@ -36,11 +36,7 @@ _RESHAPES = ("t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueez
 
 
 class Ownership:
-    """The role of each placeholder; one without operands belongs to the first role that uses it.
-
-    Args:
-        roles: the names of the roles.
-    """
+    """The role of each placeholder; one without operands belongs to the first role that uses it."""
 
     def __init__(self, roles: tuple[str, ...]) -> None:
         self.roles = roles
@@ -102,23 +98,14 @@ class Segment:
 
 @dataclasses.dataclass
 class Partitioner:
-    """Partitions one recording.
-
-    Attributes:
-        name: the name of the protocol.
-        roles: the names of the roles.
-        recording: the recording; its program has the inputs of all roles in order.
-        crossings: the values that crossed between roles in it.
-        inputs: the number of inputs of each role.
-        declared: the role of each declared tensor of the state.
-    """
+    """Partitions one recording."""
 
     name: str
     roles: tuple[str, ...]
     recording: PlanRecording
     crossings: Crossings
-    inputs: tuple[int, ...]
-    declared: list[int]
+    inputs: tuple[int, ...]  # the number of inputs of each role
+    declared: list[int]  # the role of each declared tensor of the state
 
     def __post_init__(self) -> None:
         self.program = self.recording.program

@@ -35,9 +35,6 @@ class Transfer:
     """Moves the tensors of one run of a protocol.
 
     Results of the run move. The caller's arguments stay where they are: a copy of each moves.
-
-    Args:
-        name: the name of the protocol, for the log.
     """
 
     def __init__(self, name: str) -> None:
@@ -52,12 +49,7 @@ class Transfer:
         return values
 
     def bring(self, values: object, worker: BaseWorker) -> Any:
-        """Return nested values with every tensor at a worker: local ones are sent, remote ones move.
-
-        Args:
-            values: tensors and pointers, in containers.
-            worker: the worker that needs them.
-        """
+        """Return nested values with every tensor at a worker: local ones are sent, remote ones move."""
         brought: dict[int, Any] = self._send_local(values, worker) if worker is not self.local else {}
 
         def at_worker(leaf: torch.Tensor | AbstractObject) -> Any:

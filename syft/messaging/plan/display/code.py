@@ -50,12 +50,7 @@ def title_of(operation: Operation, text: str) -> str:
 
 
 class Names:
-    """Names of the values of a program: inputs and state by their own names, results x1, x2, sizes n1, n2.
-
-    Args:
-        program: the program.
-        optimizers: the optimizers of the plan.
-    """
+    """Names of the values of a program: inputs and state by their own names, results x1, x2, sizes n1, n2."""
 
     def __init__(self, program: Program, optimizers: Any = ()) -> None:
         self.program = program
@@ -332,12 +327,7 @@ def _schema(operator: str) -> tuple[tuple[str, Any], ...]:
 
 
 def lines_of(names: Names, limit: int | None = None) -> list[str]:
-    """Return the text of a program, line by line.
-
-    Args:
-        names: the names of its values.
-        limit: the maximum number of operations shown.
-    """
+    """Return the text of a program, line by line."""
     operations = names.program.operations
     shown = operations if limit is None or len(operations) <= limit else operations[:limit]
     lines: list[str] = []
@@ -372,12 +362,7 @@ def header_of(names: Names, name: str) -> str:
 
 
 def code_of(plan: Plan, limit: int | None = None) -> str:
-    """Return the operations of a plan as Python-like text.
-
-    Args:
-        plan: the plan.
-        limit: the maximum number of operations shown.
-    """
+    """Return the operations of a plan as Python-like text."""
     if not plan.is_built:
         return "# not built yet: plan.build(*examples)"
     names = Names(plan.program, plan.optimizers)

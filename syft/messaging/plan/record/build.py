@@ -52,13 +52,6 @@ def record(
 
     It runs twice: a difference means that it depends on something that is not part of the plan, such as a counter or
     a Python random number.
-
-    Args:
-        function: the function.
-        state: placeholders of the declared state.
-        args: example arguments.
-        kwargs: example keyword arguments.
-        last: arguments that the plan adds: the state, or nothing.
     """
     if current() is not None:
         raise PlanBuildError("Building another plan", hint="Build it outside of the function, and call it.")

@@ -53,12 +53,7 @@ _ZERO_GRAD = frozenset(
 
 
 class Recorder(TorchFunctionMode, RecordingState):
-    """One recording.
-
-    Args:
-        state: placeholders of the tensors that the plan declares as its state.
-        optimizers: the optimizers that the function has as variables.
-    """
+    """One recording of a function, with its declared state and the optimizers among its variables."""
 
     def __init__(self, state: list[PlaceHolder], optimizers: Iterable[Any] = ()) -> None:
         TorchFunctionMode.__init__(self)

@@ -40,11 +40,7 @@ def set_current(recorder: Recorder) -> Any:
 
 
 class RecordingState:
-    """The operations and values of one recording.
-
-    Args:
-        state: placeholders of the tensors that the plan declares as its state.
-    """
+    """The operations and values of one recording, which begins with the declared state."""
 
     def __init__(self, state: list[PlaceHolder]) -> None:
         self.operations: list[Operation] = []

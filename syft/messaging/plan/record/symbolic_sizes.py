@@ -22,13 +22,7 @@ _NUMBERS = (int, float)
 
 
 class _Recorded:
-    """Base of recorded integers and floats.
-
-    Args:
-        recorder: the recording it belongs to.
-        value: its value for the example.
-        placeholder: its placeholder in the operations.
-    """
+    """Base of recorded integers and floats."""
 
     recorder: RecordingState
     value: Any

@@ -46,12 +46,7 @@ _MODULE_NAMES = frozenset(dir(torch.nn.Module()))
 
 
 class PlanModule(torch.nn.Module):
-    """The program of a plan as a module, with copies of the state under the names it has in the plan.
-
-    Args:
-        program: the program; it must not train.
-        functions: replacements of the commands of plans.
-    """
+    """The program of a plan as a module, with copies of the state under the names it has in the plan."""
 
     def __init__(self, program: Program, functions: Functions) -> None:
         super().__init__()

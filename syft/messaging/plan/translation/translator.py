@@ -76,13 +76,7 @@ class PlanTranslator:
         return PlanTranslationError(f"The plan {self.plan.name!r} can't be translated to {self.kind}: {reason}")
 
     def write(self, module: PlanModule, positional: dict[str, Any], named: dict[str, Any]) -> bytes:
-        """Translate a module and return the bytes of a file.
-
-        Args:
-            module: the module.
-            positional: positional arguments, with their names.
-            named: keyword arguments.
-        """
+        """Translate a module and return the bytes of a file."""
         raise NotImplementedError(f"{type(self).__name__} must implement write()")
 
     @staticmethod
