@@ -15,8 +15,7 @@ from torch.jit._trace import TracerWarning
 
 from syft.exceptions import PlanTranslationError
 from syft.messaging.plan.commands import EXPECT, RELATIONS
-from syft.messaging.plan.translation.module import COMMON, Functions, PlanModule
-from syft.messaging.plan.translation.translator import PlanTranslator
+from syft.messaging.plan.translation.translator import COMMON, Functions, PlanModule, PlanTranslator
 from syft.tensors.placeholder import PlaceHolder
 
 _DEBUG = ".debug_pkl"
