@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -28,15 +29,10 @@ class AbstractProtocol(AbstractObject):
 
     pointer_kind = "protocol"
 
-    def __init__(
-        self,
-        id: ObjectId | None = None,
-        owner: BaseWorker | None = None,
-        tags: Iterable[str] | None = None,
-        description: str | None = None,
-    ) -> None:
-        super().__init__(id=id, owner=owner, tags=tags, description=description)
-        self.pointers: dict[BaseWorker, PointerProtocol] = {}
+    @functools.cached_property
+    def pointers(self) -> dict[BaseWorker, PointerProtocol]:
+        """Pointers to the uploaded copies of the protocol, by worker."""
+        return {}
 
     # --- for subclasses -------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -126,8 +127,14 @@ class RoleProtocol(AbstractProtocol):
         constants: dict[tuple[int, int], torch.Tensor] = {}
 
         def run_roles(*tensors: torch.Tensor) -> Any:
-            recorded.append(Crossings(constants))
-            return function(**self._named_roles(tensors, counts, recorded[-1]))
+            crossings = Crossings(constants)
+            recorded.append(crossings)
+            remaining = iter(tensors)
+            roles = {}
+            for number, (name, count, state) in enumerate(zip(self.roles, counts, self._declared, strict=True)):
+                inputs = tuple(itertools.islice(remaining, count))
+                roles[name] = Role(name, number, inputs, tuple(state), crossings)
+            return function(**roles)
 
         placeholders = [PlaceHolder(tags={"#state"}, child=tensor) for part in self._declared for tensor in part]
         recording = record(run_roles, placeholders, tuple(t for tensors in examples for t in tensors), {})
@@ -136,15 +143,6 @@ class RoleProtocol(AbstractProtocol):
         schedule, plans, self._state = partitioner.partition()
         self._schedule, self._plans = schedule, list(plans)
         return self
-
-    def _named_roles(self, tensors: Tensors, counts: tuple[int, ...], crossings: Crossings) -> dict[str, Role]:
-        """Return the roles of one recording, by name."""
-        remaining = iter(tensors)
-        found = {}
-        for number, (name, count) in enumerate(zip(self.roles, counts, strict=True)):
-            inputs = tuple(next(remaining) for _ in range(count))
-            found[name] = Role(name, number, inputs, tuple(self._declared[number]), crossings)
-        return found
 
     def _inputs_of(self, args: tuple[Inputs, ...], kwargs: dict[str, Inputs]) -> list[Tensors]:
         """Return the inputs of each role."""
