@@ -96,7 +96,7 @@ def empty(spec: TensorMeta | torch.Tensor) -> torch.Tensor:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Silence torch's warnings about shapes inside a `with` block."""
+    """Silence torch's warnings about fake tensors and traces inside a `with` block."""
     logger = logging.getLogger("torch._subclasses.fake_tensor")
     with _lock:  # filters and loggers belong to the whole process
         before, logger.disabled = logger.disabled, True
