@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import functools
 import re
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
@@ -22,6 +22,8 @@ from syft.messaging.message import Operation
 from syft.messaging.plan import optimizers as plan_optimizers
 from syft.messaging.plan.arguments import match
 from syft.messaging.plan.checks import check
+from syft.messaging.plan.display.code import code_of
+from syft.messaging.plan.display.summary import Summary, html_of, text_of
 from syft.messaging.plan.executor import Compiled, on_links
 from syft.messaging.plan.plan_base import PlanBase
 from syft.messaging.plan.program import Argument, Program, from_rows, too_many_operations
@@ -34,6 +36,7 @@ from syft.tensors.placeholder import PlaceHolder
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
+Shapes = Sequence[Sequence[int] | torch.Tensor]
 _Tensor = torch.Tensor
 _is_tensor: Callable[[Any], bool] = torch.is_tensor
 
@@ -112,13 +115,6 @@ class Plan(PlanBase):
     # --- building -------------------------------------------------------------------------------------------
 
     @property
-    def program(self) -> Program:
-        """The recorded program."""
-        if self._program is None:
-            raise RuntimeError(f"The plan {self.name!r} is not built yet. Build it with plan.build(*examples).")
-        return self._program
-
-    @property
     def operations(self) -> list[Operation]:
         """The recorded operations."""
         return list(self._program.operations) if self._program is not None else []
@@ -131,8 +127,6 @@ class Plan(PlanBase):
     @property
     def code(self) -> str:
         """The recorded operations as Python-like text."""
-        from syft.messaging.plan.display.code import code_of
-
         return code_of(self)
 
     def build(self, *args: object, **kwargs: object) -> Plan:
@@ -269,26 +263,20 @@ class Plan(PlanBase):
 
     # --- display ------------------------------------------------------------------------------------------
 
-    def summary(self, *examples: object) -> Any:
+    def summary(self, *examples: object) -> Summary:
         """Return a table of the operations, shapes and parameters; print it, or let a notebook show it.
 
         Args:
             *examples: tensors like the inputs, for the shapes in a plan that was not built here.
         """
-        from syft.messaging.plan.display.summary import Summary
-
         return Summary(self, *examples)
 
     def __repr__(self) -> str:
-        from syft.messaging.plan.display.summary import text_of
-
         return text_of(self)
 
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        from syft.messaging.plan.display.summary import html_of
-
         return html_of(self)
 
     # --- serialization --------------------------------------------------------------------------------------
@@ -351,3 +339,53 @@ def _program_of(operations: list[Operation], placeholders: dict[Any, PlaceHolder
     program.to_rows()  # refuses placeholders without a value
     check(program)
     return program
+
+
+class func2plan:
+    """Decorate a function to make it a plan.
+
+    Args:
+        args_shape: the shapes of its arguments; the plan is then built at once. -1 stands for any size; an
+            example tensor may replace a shape.
+        state: tensors that are passed to the function as its last argument: `bias, = state.read()`.
+
+    Example:
+        >>> import torch, syft as sy
+        >>> @sy.func2plan(args_shape=[(-1, 1)])
+        ... def double(x):
+        ...     return x * 2
+        >>> double(torch.ones(3, 1)).sum()
+        tensor(6.)
+    """
+
+    def __new__(
+        cls, args_shape: Shapes | Callable[..., Any] | None = None, state: Iterable[torch.Tensor] | None = None
+    ) -> Any:
+        """Make the decorator; without parentheses, make the plan at once."""
+        return cls()(args_shape) if callable(args_shape) else super().__new__(cls)
+
+    def __init__(
+        self, args_shape: Shapes | Callable[..., Any] | None = None, state: Iterable[torch.Tensor] | None = None
+    ) -> None:
+        self.args_shape = args_shape
+        self.state_tensors = state if state is not None else ()
+        self.include_state = state is not None
+
+    def __call__(self, plan_function: Callable[..., Any]) -> Plan:
+        """Make the plan, and build it if shapes were passed."""
+        if not callable(plan_function):
+            raise TypeError(f"func2plan needs a function or a module, got a {type(plan_function).__name__}.")
+        plan = Plan(
+            name=getattr(plan_function, "__name__", type(plan_function).__name__),
+            include_state=self.include_state,
+            forward_func=plan_function,
+            state_tensors=self.state_tensors,
+        )
+        if self.args_shape is not None:
+            plan.build(*Plan._create_placeholders(self.args_shape))
+        return plan
+
+
+def method2plan(*args: object, **kwargs: object) -> NoReturn:
+    """Refuse, and name the replacement of this decorator."""
+    raise SyntaxError("method2plan was removed. Subclass sy.Plan, override forward(), and call plan.build(...).")

@@ -47,6 +47,16 @@ class PlanBase(AbstractObject, ObjectStorage, Translatable):
         """Whether the operations are recorded."""
         return self._program is not None
 
+    @property
+    def program(self) -> Program:
+        """The recorded program."""
+        if self._program is None:
+            raise RuntimeError(
+                f"The plan {self.name!r} is not built. Build it first: plan.build(*examples), or pass args_shape to "
+                "func2plan."
+            )
+        return self._program
+
     def _discard_program(self) -> None:
         self.__dict__.update(_program=None, _compiled=None, pointers={}, _input_specs=(), _translations=Translations())
 
@@ -217,11 +227,8 @@ class PlanBase(AbstractObject, ObjectStorage, Translatable):
             *locations: the workers.
             force: send it even if it is not built.
         """
-        if not self.is_built and not force:
-            raise RuntimeError(
-                f"The plan {self.name!r} is not built. Build it before it is sent: plan.build(*examples), "
-                "or pass args_shape to func2plan."
-            )
+        if not force:
+            _ = self.program  # raises unless it is built
         owner = local_worker()
         workers = list(dict.fromkeys(owner.get_worker(location, fail_hard=True) for location in _flat(locations)))
         if not workers:

@@ -138,11 +138,7 @@ def plan_at(plan: Plan | PointerPlan, worker: BaseWorker) -> Plan | PointerPlan:
     """Return the callable for arguments at a worker: the plan itself if the worker is local, else a pointer to it."""
     if isinstance(plan, PointerPlan):
         return plan
-    if not plan.is_built:
-        raise RuntimeError(
-            f"The plan {plan.name!r} of the protocol is not built. Build it with plan.build(*examples), "
-            "or pass args_shape to func2plan."
-        )
+    _ = plan.program  # raises unless it is built
     if worker is local_worker():
         return plan
     pointer: PointerPlan = plan.send(worker)

@@ -190,8 +190,8 @@ class Protocol(AbstractProtocol):
     def check_complete(self) -> None:
         """Raise unless every plan is built."""
         for step in self.steps:
-            if step.plan is not None and not step.plan.is_built:
-                raise RuntimeError(f"The plan {step.plan.name!r} is not built. Build it first: plan.build(*examples).")
+            if step.plan is not None:
+                _ = step.plan.program  # raises unless it is built
             if step.worker is None and step.pointer is not None and step.pointer.others:
                 raise RuntimeError(
                     f"The plan of {step.name!r} is at several workers. Choose one with protocol.deploy()."

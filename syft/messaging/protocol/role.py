@@ -114,3 +114,10 @@ class Role:
 
     def __repr__(self) -> str:
         return f"<Role {self.name}>"
+
+
+def local_state_tensor(tensor: object, role: str) -> torch.Tensor:
+    """Return a copy of a declared state tensor; refuses anything but local tensors."""
+    if not isinstance(tensor, torch.Tensor) or isinstance(tensor, SyftTensor):
+        raise TypeError(f"The state of the role {role!r} must be local tensors, got a {type(tensor).__name__}.")
+    return example_of(tensor)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,7 +13,6 @@ from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
 from syft.core.labels import check_labels
 from syft.exceptions import MalformedPlanError
-from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan.arguments import example_of
 from syft.messaging.plan.plan import Plan
 from syft.messaging.plan.program import map_pattern
@@ -26,7 +26,7 @@ from syft.messaging.protocol.base import (
     plan_name,
 )
 from syft.messaging.protocol.partition import Partitioner
-from syft.messaging.protocol.role import Crossings, Role, Tensors
+from syft.messaging.protocol.role import Crossings, Role, Tensors, local_state_tensor
 from syft.messaging.protocol.schedule import Schedule, ScheduledRun, checked_plans, checked_state, from_rows
 from syft.messaging.protocol.transfer import Transfer, plan_results, pointer_in, require_at_worker
 from syft.pointers.object_pointer import ObjectPointer
@@ -73,7 +73,7 @@ class RoleProtocol(AbstractProtocol):
         self._schedule: Schedule | None = None
         self._plans: list[Plan | PointerPlan] = []
         self._declared = [
-            [_local_state_tensor(t, role) for t in tensors] for role, tensors in self.by_role(states, "states")
+            [local_state_tensor(t, role) for t in tensors] for role, tensors in self.by_role(states, "states")
         ]
         self._state: list[list[torch.Tensor]] = self._declared
 
@@ -331,11 +331,52 @@ class RoleProtocol(AbstractProtocol):
         return table_html(f"RoleProtocol {self.name} ({self._status()})", self._rows())
 
 
-def _local_state_tensor(tensor: object, role: str) -> torch.Tensor:
-    """Return a copy of a declared state tensor; refuses anything but local tensors."""
-    if not isinstance(tensor, torch.Tensor) or isinstance(tensor, SyftTensor):
-        raise TypeError(f"The state of the role {role!r} must be local tensors, got a {type(tensor).__name__}.")
-    return example_of(tensor)
+class func2protocol:
+    """Decorate a function to make it a protocol between roles.
+
+    Args:
+        roles: the names of the roles, which are the parameters of the function; these by default.
+        args_shape: for each role the shapes of its inputs; the protocol is then built at once. -1 stands for any size;
+            an example tensor may replace a shape.
+        states: for each role its state tensors: `weight, = alice.read()`.
+
+    Example:
+        >>> import torch, syft as sy
+        >>> hook = sy.TorchHook(torch)
+        >>> @sy.func2protocol(args_shape={"alice": [(1,)], "bob": [(1,)]})
+        ... def add(alice, bob):
+        ...     x, = alice.inputs
+        ...     y, = bob.inputs
+        ...     return x.send(bob) + y
+        >>> one, two = (sy.VirtualWorker(hook, id=f"roles-{n}") for n in (1, 2))
+        >>> add.deploy(alice=one, bob=two).run(alice=torch.ones(1), bob=torch.ones(1)).get()
+        tensor([2.])
+    """
+
+    def __init__(
+        self,
+        roles: Iterable[str] | None = None,
+        args_shape: Mapping[str, Sequence[Any]] | None = None,
+        states: Mapping[str, Iterable[torch.Tensor]] | None = None,
+    ) -> None:
+        self.roles = roles
+        self.args_shape = args_shape
+        self.states = states
+
+    def __call__(self, function: Callable[..., Any]) -> RoleProtocol:
+        """Make the protocol, and build it if shapes were passed."""
+        parameters = list(inspect.signature(function).parameters)
+        roles = parameters if self.roles is None else list(self.roles)
+        if not roles or sorted(map(str, roles)) != sorted(parameters):
+            raise ValueError(
+                f"The roles ({', '.join(map(str, roles))}) are not the parameters of {function.__name__}: "
+                f"({', '.join(parameters)}). Name one parameter for each role."
+            )
+        protocol = RoleProtocol(function, roles, self.states)
+        if self.args_shape is not None:
+            shapes = protocol.by_role(self.args_shape, "args_shape")
+            protocol.build(**{role: tuple(Plan._create_placeholders(role_shapes)) for role, role_shapes in shapes})
+        return protocol
 
 
 def _send_state(tensors: list[torch.Tensor], worker: BaseWorker) -> list[torch.Tensor]:
@@ -346,10 +387,6 @@ def _send_state(tensors: list[torch.Tensor], worker: BaseWorker) -> list[torch.T
     return [pointer.wrap() for pointer in owner.send_many(tensors, worker)]
 
 
-def _fetched(tensor: torch.Tensor) -> torch.Tensor:
+def _fetched(tensor: Any) -> torch.Tensor:
     """Return a local copy of a local or remote tensor."""
-    if pointer_in(tensor) is None:
-        return example_of(tensor)
-    remote: Any = tensor
-    fetched: torch.Tensor = remote.copy().get()
-    return fetched
+    return example_of(tensor) if pointer_in(tensor) is None else tensor.copy().get()
