@@ -6,9 +6,8 @@ namespace, and keyword names are checked to be identifiers before.
 
 from __future__ import annotations
 
-import itertools
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -142,26 +141,14 @@ class _CodeWriter:
         if next(iter_tensors(value), None) is None and not (fresh and isinstance(value, tuple | list | dict)):
             return self._constant("c", value)
         if isinstance(value, tuple):
-            text = f"({''.join(item + ', ' for item in self._items(value, fresh))})"
+            text = f"({''.join(self._value(item, fresh) + ', ' for item in value)})"
             return text if type(value) is tuple else f"{self._constant('t', type(value))}({text})"
         if isinstance(value, list):
-            return f"[{', '.join(self._items(value, fresh))}]"
+            return f"[{', '.join(self._value(item, fresh) for item in value)}]"
         if isinstance(value, dict):
             items = [f"{self._constant('c', key)}: {self._value(item, fresh)}" for key, item in value.items()]
             return "{" + ", ".join(items) + "}"
         return f"make_slice({self._value(value.start)}, {self._value(value.stop)}, {self._value(value.step)})"
-
-    def _items(self, values: Any, fresh: bool = False) -> Iterator[str]:
-        """Yield the items of a sequence; consecutive constants share one name, as there may be many."""
-        if fresh:
-            yield from (self._value(item, fresh) for item in values)
-            return
-        for is_constant, run in itertools.groupby(values, lambda item: next(iter_tensors(item), None) is None):
-            items = list(run)
-            if is_constant and len(items) > 1:
-                yield f"*{self._constant('c', tuple(items))}"
-            else:
-                yield from map(self._value, items)
 
     def _constant(self, prefix: str, value: object) -> str:
         name = f"{prefix}{len(self.namespace)}"

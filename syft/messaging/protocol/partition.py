@@ -24,10 +24,10 @@ from syft.exceptions import PlanBuildError
 from syft.messaging.message import Operation
 from syft.messaging.plan.commands import GRAD_MODE, NUMBERS, OPTIMIZER_STEP
 from syft.messaging.plan.plan import Plan
-from syft.messaging.plan.program import map_pattern
+from syft.messaging.plan.program import Argument, Program, map_pattern
 from syft.messaging.plan.record.build import PlanRecording
 from syft.messaging.protocol.role import Crossings
-from syft.messaging.protocol.schedule import Schedule, ScheduledMove, ScheduledRun
+from syft.messaging.protocol.schedule import Schedule, ScheduledMove, ScheduledRun, ScheduledStep
 from syft.tensors.placeholder import PlaceHolder
 
 CLONE, DETACH = "torch.Tensor.clone", "torch.Tensor.detach"
@@ -179,12 +179,10 @@ class Partitioner:
         for call in arrivals:  # a value without operands is computed where it is needed
             if owners.role_of(call.operands[0]) is None:
                 owners.assign(call.operands[0], self.crossings.arrivals[id(call.results[0])])
-        for placeholder in (p for call in self.calls for p in (*call.operands, *call.results)):
-            owners.assign(placeholder, 0)
 
     def _owner(self, placeholder: PlaceHolder) -> int:
-        found = self.owners.role_of(placeholder)
-        return 0 if found is None else found
+        """Return the role of a value; one that no role needs belongs to the first."""
+        return self.owners.role_of(placeholder) or 0
 
     def _state_by_role(self) -> list[list[PlaceHolder]]:
         state: list[list[PlaceHolder]] = [[] for _ in self.roles]
@@ -216,12 +214,10 @@ class Partitioner:
 
     # --- inputs and outputs of each run ------------------------------------------------------------------------
 
-    def _steps(
-        self, segments: list[Segment], numbers: dict[int, int]
-    ) -> tuple[list[ScheduledRun | ScheduledMove], list[Plan]]:
+    def _steps(self, segments: list[Segment], numbers: dict[int, int]) -> tuple[list[ScheduledStep], list[Plan]]:
         bodies = [list(self._body(segment)) for segment in segments]
         needed = self._needed_later(segments, bodies)
-        steps: list[ScheduledRun | ScheduledMove] = []
+        steps: list[ScheduledStep] = []
         plans: list[Plan] = []
         for position, segment in enumerate(segments):
             body = bodies[position]
@@ -230,11 +226,8 @@ class Partitioner:
             for placeholder in outputs:
                 numbers.setdefault(id(placeholder), len(numbers))
             plans.append(_plan(f"{self.name}.{self.roles[segment.role]}.{position}", body, inputs, outputs))
-            steps.append(
-                ScheduledRun(
-                    segment.role, tuple(numbers[id(p)] for p in inputs), tuple(numbers[id(p)] for p in outputs)
-                )
-            )
+            used, computed = (tuple(numbers[id(p)] for p in values) for values in (inputs, outputs))
+            steps.append(ScheduledRun(segment.role, used, computed))
             for call in segment.departures:
                 source, target = call.operands[0], call.results[0]
                 numbers[id(target)] = len(numbers)
@@ -340,18 +333,17 @@ def _plan(name: str, body: list[PartitionedCall], inputs: list[PlaceHolder], out
     def proxy(placeholder: PlaceHolder) -> PlaceHolder:
         return proxies.setdefault(id(placeholder), PlaceHolder(tags={"#inner"}))
 
-    for prefix, tagged in (("input", inputs), ("output", outputs)):
-        for number, placeholder in enumerate(tagged):
-            proxy(placeholder).tags.add(f"#{prefix}-{number}")
-    operations = [
-        Operation(
-            call.operation.cmd_name,
-            None,
-            map_pattern(proxy, call.operation.cmd_args),
-            map_pattern(proxy, call.operation.cmd_kwargs),
-            map_pattern(proxy, call.operation.return_ids),
+    operations = tuple(
+        dataclasses.replace(
+            call.operation,
+            cmd_args=map_pattern(proxy, call.operation.cmd_args),
+            cmd_kwargs=map_pattern(proxy, call.operation.cmd_kwargs),
+            return_ids=map_pattern(proxy, call.operation.return_ids),
         )
         for call in body
-    ]
-    placeholders = {placeholder.id: placeholder for placeholder in proxies.values()}
-    return Plan(name=name, is_built=True, operations=operations, placeholders=placeholders)
+    )
+    taken, returned = tuple(map(proxy, inputs)), tuple(map(proxy, outputs))
+    arguments = tuple(Argument(None, placeholder) for placeholder in taken)
+    plan = Plan(name=name)
+    plan._install(Program(arguments, taken, (), operations, returned[0] if len(returned) == 1 else returned))
+    return plan

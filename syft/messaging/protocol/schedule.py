@@ -58,6 +58,9 @@ class ScheduledMove:
     role: int
 
 
+ScheduledStep = ScheduledRun | ScheduledMove
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Schedule:
     """The steps of a protocol.
@@ -73,7 +76,7 @@ class Schedule:
     roles: tuple[str, ...]
     inputs: tuple[int, ...]
     states: tuple[int, ...]
-    steps: tuple[ScheduledRun | ScheduledMove, ...]
+    steps: tuple[ScheduledStep, ...]
     outputs: Any
 
     def input_numbers(self, role: int) -> range:
@@ -128,7 +131,7 @@ def from_rows(rows: object) -> Schedule:
     return Schedule(roles, inputs, states, parsed, outputs)
 
 
-def _read_steps(steps: tuple[Any, ...], holders: list[int], roles: int) -> Iterator[ScheduledRun | ScheduledMove]:
+def _read_steps(steps: tuple[Any, ...], holders: list[int], roles: int) -> Iterator[ScheduledStep]:
     """Yield the steps; `holders` gets the role that holds each new value."""
     moved_away: set[int] = set()
     for row in steps:
