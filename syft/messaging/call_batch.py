@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from syft.core.references import Ref
 from syft.messaging.message import Message, Operation
@@ -36,7 +36,7 @@ class StepsMessage(Message):
         contents: the steps.
     """
 
-    schema: ClassVar[dict[str, Any]] = {"contents": tuple}
+    contents: tuple[Step, ...]
 
     def operations(self) -> Iterator[Operation]:
         """Yield the calls as messages of their own."""

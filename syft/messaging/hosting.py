@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import unicodedata
-from typing import Any, ClassVar
+from typing import Any
 
 from syft.core.id_provider import ObjectId
 from syft.exceptions import ModelError
@@ -39,9 +39,6 @@ class HostModelMessage(Message):
     allow_download: bool = False
     allow_remote_inference: bool = False
     inputs: tuple[tuple[int, ...], ...] = ()
-    schema: ClassVar[dict[str, Any]] = {
-        "name": str, "allow_download": bool, "allow_remote_inference": bool, "inputs": tuple,
-    }  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,30 +50,30 @@ class HostSharesMessage(Message):
         allow_remote_inference: whether other users may run it.
     """
 
+    contents: tuple[Any, ...]
     name: str = ""
     allow_remote_inference: bool = False
-    schema: ClassVar[dict[str, Any]] = {"contents": tuple, "name": str, "allow_remote_inference": bool}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ModelsMessage(Message):
     """List the models that the client may see: contents are the name of one, or None for all."""
 
-    schema: ClassVar[dict[str, Any]] = {"contents": (str, type(None))}
+    contents: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DownloadModelMessage(Message):
     """Return a copy of this model."""
 
-    schema: ClassVar[dict[str, Any]] = {"contents": str}
+    contents: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeleteModelMessage(Message):
     """Stop hosting this model."""
 
-    schema: ClassVar[dict[str, Any]] = {"contents": str}
+    contents: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,8 +84,8 @@ class InferenceMessage(Message):
         name: the name of the model.
     """
 
+    contents: tuple[Any, ...]
     name: str = ""
-    schema: ClassVar[dict[str, Any]] = {"contents": tuple, "name": str}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,10 +99,8 @@ class SharedInferenceMessage(Message):
         return_id: the id of the first share of the result; the others get the following ids.
     """
 
+    contents: tuple[Any, ...]
     name: str = ""
     version: str = ""
     run_id: ObjectId = 0
     return_id: ObjectId = 0
-    schema: ClassVar[dict[str, Any]] = {
-        "contents": tuple, "name": str, "version": str, "run_id": (int, str), "return_id": (int, str),
-    }  # fmt: skip

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, ClassVar
+import functools
+import types
+import typing
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
 from syft.core.id_provider import ObjectId, is_id
 from syft.core.object import Bufferizable
@@ -17,36 +21,52 @@ _ID = (int, str)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Message(Bufferizable):
-    """A message with contents only."""
+    """A message with contents only. The annotations of the fields are checked on every received message."""
 
     contents: Any = None
-    # Field name -> allowed types; checked on every received message.
-    schema: ClassVar[dict[str, Any]] = {}
-    # The allowed types of the items of `contents`, if it is a tuple or a list.
-    items: ClassVar[Any] = object
 
     @staticmethod
     def simplify(worker: BaseWorker | None, message: Any) -> tuple[Any, ...]:
         """Return the fields, in order."""
-        return tuple([getattr(message, field.name) for field in dataclasses.fields(message)])
+        return tuple([getattr(message, name) for name, _, _ in _fields(type(message))])  # type: ignore[arg-type]
 
     @classmethod
     def detail(cls, worker: BaseWorker | None, payload: tuple[Any, ...]) -> Any:
         """Rebuild a message of this type, and check its fields."""
-        fields = dataclasses.fields(cls)
+        fields = _fields(cls)  # type: ignore[arg-type]
         if len(payload) != len(fields):
             raise TypeError(f"{cls.__name__} has {len(fields)} fields, got {len(payload)}")
-        for field, value in zip(fields, payload, strict=True):
-            expected = cls.schema.get(field.name)
-            if expected is not None and not isinstance(value, expected):
-                raise TypeError(f"{cls.__name__}.{field.name} can't be a {type(value).__name__}")
-            if expected is not None and isinstance(value, _ID) and not is_id(value):
-                raise TypeError(f"{cls.__name__}.{field.name} is too long")
-        if cls.items is not object:
-            for item in payload[0]:
-                if not isinstance(item, cls.items):
-                    raise TypeError(f"{cls.__name__}.contents can't hold a {type(item).__name__}")
+        for (name, fits, is_bounded), value in zip(fields, payload, strict=True):
+            if not fits(value):
+                raise TypeError(f"{cls.__name__}.{name} can't be a {type(value).__name__}, or holds a wrong type")
+            if is_bounded and isinstance(value, _ID) and not is_id(value):
+                raise TypeError(f"{cls.__name__}.{name} is too long")
         return cls(*payload)
+
+
+@functools.cache
+def _fields(cls: type[Message]) -> list[tuple[str, Callable[[Any], bool], bool]]:
+    """Return the name of each field, the check of its type, and whether texts and integers in it are bounded."""
+    found = typing.get_type_hints(cls, include_extras=True)
+    return [(f.name, _check_of(found[f.name]), found[f.name] is not Any) for f in dataclasses.fields(cls)]
+
+
+def _check_of(annotation: Any) -> Callable[[Any], bool]:
+    """Return a check that a value has the type of its field, and its items that of the first type parameter."""
+    if annotation is Any:
+        return lambda value: True
+    options = typing.get_args(annotation)
+    if typing.get_origin(annotation) is Annotated:
+        return _check_of(options[1])
+    if isinstance(annotation, types.GenericAlias):
+        kind: Any = annotation.__origin__
+        check_item = _check_of(options[0])
+        return lambda value: isinstance(value, kind) and all(map(check_item, value))
+    if any(isinstance(option, types.GenericAlias) for option in options):
+        checks = [_check_of(option) for option in options]
+        return lambda value: any(check(value) for check in checks)
+    kinds = options or annotation
+    return lambda value: isinstance(value, kinds)
 
 
 _ATOMS = frozenset({int, float, bool, str, type(None)})
@@ -96,10 +116,6 @@ class Operation(Message):
     cmd_kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
     return_ids: tuple[ObjectId, ...] = ()
     grad_enabled: bool = True
-    schema: ClassVar[dict[str, Any]] = {
-        "cmd_name": str, "cmd_owner": type(None), "cmd_args": tuple, "cmd_kwargs": dict, "return_ids": tuple,
-        "grad_enabled": bool,
-    }  # fmt: skip
 
     @property
     def command(self) -> tuple[Any, ...]:
@@ -121,12 +137,12 @@ class Operation(Message):
         if payload and type(payload[0]) is bool:
             return cls._detail_flat(payload)
         name, args, kwargs, return_ids, grad_enabled = payload
-        values = {"cmd_name": name, "cmd_args": args, "cmd_kwargs": kwargs, "return_ids": return_ids}
-        for field, value in values.items():
-            if not isinstance(value, cls.schema[field]):
-                raise TypeError(f"Operation.{field} can't be a {type(value).__name__}")
-        if not all(isinstance(key, str) for key in kwargs) or not all(map(is_id, return_ids)):
-            raise TypeError("Operation needs named keyword arguments and ids for its results")
+        if not isinstance(name, str) or not isinstance(args, tuple) or not isinstance(kwargs, dict):
+            raise TypeError("Operation needs a name, arguments and keyword arguments")
+        if not isinstance(return_ids, tuple) or not all(map(is_id, return_ids)):
+            raise TypeError("Operation needs ids for its results")
+        if not all(isinstance(key, str) for key in kwargs):
+            raise TypeError("Operation needs named keyword arguments")
         return cls(name, None, args, kwargs, return_ids, bool(grad_enabled))
 
     @classmethod
@@ -152,67 +168,62 @@ class ObjectMessage(Message):
     obj_id: ObjectId | None = None
     published: bool = False
     claimant: ObjectId | None = None
-    schema: ClassVar[dict[str, Any]] = {
-        "obj_id": (*_ID, type(None)), "published": bool, "claimant": (*_ID, type(None)),
-    }  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ObjectRequestMessage(Message):
     """Return this object and remove it: contents are (id, user, reason)."""
 
-    schema: ClassVar[dict[str, Any]] = {"contents": tuple}
-    items: ClassVar[Any] = (*_ID, type(None))
+    contents: Annotated[Any, tuple[ObjectId | None, ...]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IsNoneMessage(Message):
     """Return whether this object, or this attribute of it, is None."""
 
-    schema: ClassVar[dict[str, Any]] = {"contents": Ref}
+    contents: Ref
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GetShapeMessage(Message):
     """Return shape, dtype, requires_grad and device of this tensor; None if it is None."""
 
-    schema: ClassVar[dict[str, Any]] = {"contents": Ref}
+    contents: Ref
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ForceObjectDeleteMessage(Message):
     """Delete this object now."""
 
-    schema: ClassVar[dict[str, Any]] = {"contents": _ID}
+    contents: ObjectId
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RetainMessage(Message):
     """Add a claim on this object, for a client that is about to receive a pointer to it."""
 
-    schema: ClassVar[dict[str, Any]] = {"contents": _ID}
+    contents: ObjectId
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClaimMessage(Message):
     """Take over the claim on this object that came with a pointer."""
 
-    schema: ClassVar[dict[str, Any]] = {"contents": _ID}
+    contents: ObjectId
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PublishMessage(Message):
     """Keep this object until it is deleted, independently of the sender's pointers and session."""
 
-    schema: ClassVar[dict[str, Any]] = {"contents": _ID}
+    contents: ObjectId
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReleaseMessage(Message):
     """Release the sender's claims on these objects: contents are ids."""
 
-    schema: ClassVar[dict[str, Any]] = {"contents": tuple}
-    items: ClassVar[Any] = _ID
+    contents: tuple[ObjectId, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -226,46 +237,39 @@ class HandOverMessage(Message):
         keep_pointer: whether to replace it by a pointer.
     """
 
+    contents: ObjectId
     destination: ObjectId = ""
     new_id: ObjectId = 0
     keep_pointer: bool = False
-    schema: ClassVar[dict[str, Any]] = {
-        "contents": _ID,
-        "destination": _ID,
-        "new_id": _ID,
-        "keep_pointer": bool,
-    }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FetchThereMessage(Message):
     """Replace this pointer by the object that it points at."""
 
-    schema: ClassVar[dict[str, Any]] = {"contents": _ID}
+    contents: ObjectId
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SearchMessage(Message):
     """Return the objects that match all of these search terms."""
 
-    schema: ClassVar[dict[str, Any]] = {"contents": (list, tuple)}
-    items: ClassVar[Any] = _ID
+    contents: Annotated[Any, tuple[ObjectId, ...] | list[ObjectId]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BatchMessage(Message):
     """Several messages in one; the response is the tuple of their responses."""
 
-    schema: ClassVar[dict[str, Any]] = {"contents": tuple}
-    items: ClassVar[Any] = Message
+    contents: tuple[Message, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PlanCommandMessage(Message):
     """Fetch a plan or a protocol: contents are the arguments of the command."""
 
+    contents: tuple[Any, ...]
     command_name: str = ""
-    schema: ClassVar[dict[str, Any]] = {"contents": tuple, "command_name": str}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -282,16 +286,13 @@ class RunMessage(Message):
         return_id: the id of the first result; the others get the following ids.
     """
 
+    contents: tuple[Any, ...]
     run_id: ObjectId = 0
     name: str = ""
     parties: tuple[ObjectId, ...] = ()
     provider: ObjectId | None = None
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
     return_id: ObjectId = 0
-    schema: ClassVar[dict[str, Any]] = {
-        "contents": tuple, "run_id": _ID, "name": str, "parties": tuple, "provider": (*_ID, type(None)),
-        "options": dict, "return_id": _ID,
-    }  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -303,15 +304,15 @@ class RequestReleaseMessage(Message):
         reason: the purpose, for the owner.
     """
 
+    contents: Annotated[Any, ObjectId | tuple[Any, ...]]
     reason: str = ""
-    schema: ClassVar[dict[str, Any]] = {"contents": (*_ID, tuple), "reason": str}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RequestStatusMessage(Message):
     """Return the status of this request."""
 
-    schema: ClassVar[dict[str, Any]] = {"contents": str}
+    contents: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -323,8 +324,8 @@ class ListRightsMessage(Message):
         status: list only requests with this status.
     """
 
+    contents: str
     status: str | None = None
-    schema: ClassVar[dict[str, Any]] = {"contents": str, "status": (str, type(None))}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -339,20 +340,18 @@ class DecideRequestMessage(Message):
         answer: a text for the requester.
     """
 
+    contents: str
     approved: bool = False
     scope: str = "result"
-    expires: float | None = None
+    expires: int | float | None = None
     answer: str = ""
-    schema: ClassVar[dict[str, Any]] = {
-        "contents": str, "approved": bool, "scope": str, "expires": (int, float, type(None)), "answer": str,
-    }  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RevokeGrantMessage(Message):
     """Revoke a grant. For owners: contents are the id of the grant."""
 
-    schema: ClassVar[dict[str, Any]] = {"contents": str}
+    contents: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -365,14 +364,13 @@ class ShareSourceMessage(Message):
         public: whether everybody may read it.
     """
 
+    contents: ObjectId
     allowed_users: tuple[ObjectId, ...] = ()
     public: bool = False
-    schema: ClassVar[dict[str, Any]] = {"contents": _ID, "allowed_users": tuple, "public": bool}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ErrorMessage(Message):
     """An error at a worker: contents are (type name, text, traceback text)."""
 
-    schema: ClassVar[dict[str, Any]] = {"contents": tuple}
-    items: ClassVar[Any] = str
+    contents: tuple[str, ...]

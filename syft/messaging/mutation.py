@@ -12,14 +12,7 @@ from syft.hook.attributes import FrameworkAttributes
 from syft.hook.functions import function_of
 from syft.messaging.message import Operation
 
-_FIRST = frozenset(
-    {
-        "syft.tag",
-        "syft.describe",
-        "torch.Tensor.__setitem__",
-        "torch.Tensor.backward",
-    }
-)
+_FIRST = frozenset({"syft.tag", "syft.describe", "torch.Tensor.__setitem__", "torch.Tensor.backward"})
 
 
 @functools.cache
@@ -34,33 +27,20 @@ def _inplace_position(name: str) -> int | None:
     return parameters.index("inplace") if "inplace" in parameters else None
 
 
+def _argument(operation: Operation, position: int, name: str) -> Any:
+    return operation.cmd_args[position] if len(operation.cmd_args) > position else operation.cmd_kwargs.get(name)
+
+
 def _changes_first(operation: Operation) -> bool:
     name = operation.cmd_name
     last = name.rpartition(".")[2]
     if name in _FIRST or last == "__set__" or FrameworkAttributes.is_inplace_method(last):
         return True
     if name == "torch.Tensor.module_load":
-        return not _assigns(operation)
+        # With assign=True it returns the other tensor; a tensor as `assign` may be true or false.
+        return _argument(operation, 2, "assign") is not True
     position = _inplace_position(name)
-    if position is None:
-        return False
-    args = operation.cmd_args
-    return bool(args[position] if len(args) > position else operation.cmd_kwargs.get("inplace"))
-
-
-def _assigns(operation: Operation) -> bool:
-    """Say whether `module_load` returns the other tensor instead of copying it into the first one.
-
-    A tensor passed as `assign` may be true or false, so it counts as a copy.
-    """
-    value = operation.cmd_args[2] if len(operation.cmd_args) > 2 else operation.cmd_kwargs.get("assign")
-    return value is True
-
-
-def _renormalises(operation: Operation) -> bool:
-    """Say whether an embedding shortens the rows of its weight in place (`max_norm`, the fourth argument)."""
-    value = operation.cmd_args[3] if len(operation.cmd_args) > 3 else operation.cmd_kwargs.get("max_norm")
-    return value is not None
+    return position is not None and bool(_argument(operation, position, "inplace"))
 
 
 def changed_values(operation: Operation) -> list[Any]:
@@ -72,7 +52,7 @@ def changed_values(operation: Operation) -> list[Any]:
     if _changes_first(operation):
         # Without positional arguments, any keyword argument may be the first one.
         values += operation.cmd_args[:1] or operation.cmd_kwargs.values()
-    if operation.cmd_name.endswith(".embedding") and _renormalises(operation):
+    if operation.cmd_name.endswith(".embedding") and _argument(operation, 3, "max_norm") is not None:
         values += [*operation.cmd_args[1:2], operation.cmd_kwargs.get("weight")]
     if operation.cmd_name.endswith(("batch_norm", "instance_norm")):
         values += [*operation.cmd_args[1:], *operation.cmd_kwargs.values()]

@@ -212,7 +212,8 @@ def test_texts_of_a_liar_are_texts(liar):
     with pytest.raises(KeyError) as caught:
         read_answer(None, liar, wire((ERROR, (TUPLE, "KeyError", "{0.__class__} %s", ""))))
     assert "{0.__class__} %s" in str(caught.value)
-    assert ErrorMessage.items is str
+    with pytest.raises(TypeError):
+        ErrorMessage.detail(None, (("KeyError", 5, ""),))
 
 
 def test_a_client_is_not_made_to_delete_what_another_holds(hook, liar, alice):

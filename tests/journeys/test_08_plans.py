@@ -46,7 +46,7 @@ def test_a_function(devices):
     device, _ = devices
     plan = double_abs()
     assert not plan.is_built
-    with pytest.raises(RuntimeError, match="is not built. Build it before it is sent"):
+    with pytest.raises(RuntimeError, match="is not built. Build it first"):
         plan.send(device)
     plan.build(torch.tensor([1.0, -2.0]))
     assert plan.is_built

@@ -678,4 +678,4 @@ def described(message):
 
 def test_the_documented_places():
     assert protobuf.serialize is protobuf_serde.serialize and protobuf.deserialize is protobuf_serde.deserialize
-    assert all(dataclasses.is_dataclass(kind) and not hasattr(kind(), "__dict__") for kind in MESSAGE_TYPES)
+    assert all(dataclasses.is_dataclass(kind) and not kind.__dictoffset__ for kind in MESSAGE_TYPES)

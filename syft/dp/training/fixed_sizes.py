@@ -14,7 +14,7 @@ import torch
 
 from syft.dp.training.per_sample import PerSample
 from syft.exceptions import TrainingError
-from syft.messaging.plan.dry_run import fake_tensors
+from syft.messaging.plan.interpreter import fake_tensors
 
 
 def check_fixed_sizes(samples: PerSample, data: torch.Tensor, target: torch.Tensor) -> None:

@@ -28,14 +28,7 @@ def example_of(tensor: torch.Tensor) -> torch.Tensor:
 def describe_arguments(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], skip_last: bool
 ) -> list[tuple[str | None, Any, bool, bool]]:
-    """Return (name, value, by name only, optional) of each argument, defaults included.
-
-    Args:
-        function: the function.
-        args: its positional arguments.
-        kwargs: its keyword arguments.
-        skip_last: whether its last parameter is the state, which the plan adds.
-    """
+    """Return (name, value, by name only, optional) of each argument with defaults; not of the state, the last one."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -58,14 +51,7 @@ def describe_arguments(
 
 
 def match(name: str, arguments: tuple[Argument, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """Return the tensors of a call in the order of the program's inputs, or raise.
-
-    Args:
-        name: the name of the plan, for errors.
-        arguments: the arguments of the plan.
-        args: the positional arguments of the call.
-        kwargs: the keyword arguments of the call.
-    """
+    """Return the tensors of a call in the order of the program's inputs, or raise."""
     positional = [argument for argument in arguments if not argument.by_name]
     if len(args) > len(positional):
         raise TypeError(f"The plan {name!r} takes {len(positional)} arguments, got {len(args)}.")

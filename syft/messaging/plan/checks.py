@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import keyword
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch.overrides import get_testing_overrides
 
 from syft.config import current
 from syft.core.trees import iter_tensors
 from syft.exceptions import CommandNotAllowedError, MalformedPlanError, UnsupportedOperationError
 from syft.hook.functions import function_of
 from syft.messaging.message import Operation
-from syft.messaging.plan.arity import accepts
 from syft.messaging.plan.commands import (
-    ARITHMETIC,
     COMMANDS,
+    COMPUTED,
     EXPECT,
     EXPECT_PROPERTY,
     GRAD_MODE,
-    NUMEL,
+    NUMBERS,
     OPTIMIZER_STEP,
     PROPERTIES,
     RELATIONS,
@@ -31,8 +34,6 @@ from syft.messaging.plan.program import Program, too_many_operations
 from syft.tensors.placeholder import PlaceHolder
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
-_COMPUTED = frozenset(f"syft.plan.{name}" for name in ARITHMETIC)
-_NUMBERS = _COMPUTED | {SIZE, NUMEL}
 _SILENT = frozenset({GRAD_MODE, OPTIMIZER_STEP, EXPECT, EXPECT_PROPERTY})
 
 
@@ -51,12 +52,7 @@ def function_for(name: str) -> Callable[..., Any]:
 
 
 def check(program: Program, optimizers: int = 0) -> None:
-    """Refuse a program with an operation that is not in the tables, or with invalid arguments.
-
-    Args:
-        program: the program.
-        optimizers: the number of optimizers of the plan.
-    """
+    """Refuse a program with an operation that is not in the tables, or with invalid arguments."""
     if len(program.operations) > current().max_plan_operations:
         raise too_many_operations()
     checker = _Checker(optimizers)
@@ -91,7 +87,7 @@ class _Checker:
                 f"{name} can't be called with these {len(args)} arguments and the keywords {sorted(kwargs)}."
             )
         results = {id(leaf) for leaf in iter_tensors(operation.return_ids)}
-        (self.numbers.update if name in _NUMBERS else self.numbers.difference_update)(results)
+        (self.numbers.update if name in NUMBERS else self.numbers.difference_update)(results)
 
     def _fits(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         if name == GRAD_MODE:
@@ -101,13 +97,13 @@ class _Checker:
             return valid and type(args[1]) is tuple and all(map(_is_setting, args[1]))
         if name in COMMANDS:
             return not kwargs and self._fits_command(name, args)
-        return accepts(name, function_for(name), len(args), tuple(kwargs))
+        return _accepts(name, function_for(name), len(args), tuple(kwargs))
 
     def _fits_command(self, name: str, args: tuple[Any, ...]) -> bool:
         if name == EXPECT:
             valid = len(args) == 4 and type(args[0]) is str and args[0] in RELATIONS and type(args[3]) is bool
             return valid and self._is_number(args[1]) and self._is_number(args[2])
-        if name in _COMPUTED:
+        if name in COMPUTED:
             return len(args) == (1 if name == "syft.plan.neg" else 2) and all(map(self._is_number, args))
         if not args or type(args[0]) is not PlaceHolder or id(args[0]) in self.numbers:
             return False
@@ -129,3 +125,74 @@ def _is_result(pattern: object) -> bool:
     if pattern is None or type(pattern) is PlaceHolder:
         return True
     return type(pattern) is tuple and all(map(_is_result, pattern))
+
+
+# --- number and names of arguments ----------------------------------------------------------------------------------
+# `inspect` has no signatures of torch's C functions. Their operator schemas and torch's testing overrides have some; a
+# call is refused only if no known signature accepts it.
+
+
+class Signature(NamedTuple):
+    """How a function may be called."""
+
+    required: int
+    positional: int
+    names: frozenset[str]
+    open_ended: bool
+
+
+# Names of numpy that torch accepts too.
+_ALIASES = frozenset(
+    {"axis", "keepdims", "x", "x1", "x2", "a", "out", "inplace", "dim", "input", "self", "other", "size"}
+)
+
+# Modules whose name is a prefix of their operators' names.
+_PREFIXES = {f"torch.{module}": f"{module}_" for module in ("fft", "linalg", "special")}
+
+
+def _accepts(name: str, function: Callable[..., Any], positional: int, keywords: tuple[str, ...]) -> bool:
+    """Say whether a function can be called with this number of arguments and these keywords."""
+    known = _signatures(name, function)
+    return not known or any(_fits(signature, positional, keywords) for signature in known)
+
+
+def _fits(signature: Signature, positional: int, keywords: tuple[str, ...]) -> bool:
+    if positional + len(keywords) < signature.required:
+        return False
+    if signature.open_ended:
+        return True
+    unknown = set(keywords) - signature.names - _ALIASES
+    return positional <= signature.positional and not unknown and positional + len(keywords) <= len(signature.names) + 1
+
+
+@functools.cache
+def _signatures(name: str, function: Callable[..., Any]) -> tuple[Signature, ...]:
+    found = [*_inspected(function), *_inspected(get_testing_overrides().get(function)), *_schemas(name)]
+    return tuple(dict.fromkeys(found))
+
+
+def _inspected(function: Any) -> Iterator[Signature]:
+    if function is None:
+        return
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    open_ended = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
+    required = sum(p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
+    yield Signature(required, len(positional), frozenset(p.name for p in parameters), open_ended)
+
+
+def _schemas(name: str) -> Iterator[Signature]:
+    """Yield the operator schemas of a function or method in C; a list of numbers may be passed one by one."""
+    module, _, last = name.rpartition(".")
+    prefix = _PREFIXES.get(module, "")
+    packet = getattr(torch.ops.aten, prefix + last, None) if name.startswith("torch.") else None
+    if not isinstance(packet, torch._ops.OpOverloadPacket):
+        return
+    for overload in packet.overloads():  # type: ignore[no-untyped-call]
+        arguments = getattr(packet, overload)._schema.arguments
+        spread = any(str(a.type).startswith(("List[int]", "List[SymInt]", "Optional[List[int]]")) for a in arguments)
+        required = sum(not a.has_default_value() for a in arguments)
+        yield Signature(required, len(arguments), frozenset(a.name for a in arguments), spread)

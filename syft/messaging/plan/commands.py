@@ -121,5 +121,8 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     GRADIENT: gradient_of,
     **{f"syft.plan.{name}": bounded(function) for name, function in ARITHMETIC.items()},
 }
+# Operations whose result is a number.
+COMPUTED = frozenset(f"syft.plan.{name}" for name in ARITHMETIC)
+NUMBERS = COMPUTED | {SIZE, NUMEL}
 # Operations without side effects: one whose result is unused is dropped.
-PURE = frozenset({SIZE, NUMEL, GRADIENT, "torch.Tensor.grad.__get__", *(f"syft.plan.{name}" for name in ARITHMETIC)})
+PURE = NUMBERS | {GRADIENT, "torch.Tensor.grad.__get__"}

@@ -6,9 +6,8 @@ namespace, and keyword names are checked to be identifiers before.
 
 from __future__ import annotations
 
-import itertools
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -34,11 +33,7 @@ on_links: list[Callable[..., Any]] = []
 
 
 class Compiled:
-    """A program as a function of its inputs, its state and its optimizers.
-
-    Args:
-        program: a program whose operations were checked.
-    """
+    """A program as a function of its inputs, its state and its optimizers."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -99,7 +94,7 @@ class _CodeWriter:
         if self.sets_mode:
             lines += ["    ambient = read_mode()", "    try:"]
             margin = "        "
-        last_use = self._last_uses()
+        last_use = program.last_uses(program.state)
         for number, operation in enumerate(program.operations):
             self.rows[len(lines) + 1] = number
             lines.append(margin + self._statement(operation) + self._deletions(number, last_use))
@@ -114,18 +109,6 @@ class _CodeWriter:
 
     def _name(self, placeholder: PlaceHolder) -> str:
         return self.names.setdefault(id(placeholder), f"v{len(self.names)}")
-
-    def _last_uses(self) -> dict[int, list[PlaceHolder]]:
-        """Return, for each operation, the values that nothing after it needs."""
-        needed = {id(p) for p in (*iter_tensors(self.program.outputs), *self.program.state)}
-        last: dict[int, list[PlaceHolder]] = {}
-        for number in range(len(self.program.operations) - 1, -1, -1):
-            operation = self.program.operations[number]
-            for placeholder in iter_tensors((operation.cmd_args, operation.cmd_kwargs, operation.return_ids)):
-                if id(placeholder) not in needed:
-                    needed.add(id(placeholder))
-                    last.setdefault(number, []).append(placeholder)
-        return last
 
     def _deletions(self, number: int, last_use: dict[int, list[PlaceHolder]]) -> str:
         unused = [self._name(placeholder) for placeholder in last_use.get(number, ())]
@@ -158,26 +141,14 @@ class _CodeWriter:
         if next(iter_tensors(value), None) is None and not (fresh and isinstance(value, tuple | list | dict)):
             return self._constant("c", value)
         if isinstance(value, tuple):
-            text = f"({''.join(item + ', ' for item in self._items(value, fresh))})"
+            text = f"({''.join(self._value(item, fresh) + ', ' for item in value)})"
             return text if type(value) is tuple else f"{self._constant('t', type(value))}({text})"
         if isinstance(value, list):
-            return f"[{', '.join(self._items(value, fresh))}]"
+            return f"[{', '.join(self._value(item, fresh) for item in value)}]"
         if isinstance(value, dict):
             items = [f"{self._constant('c', key)}: {self._value(item, fresh)}" for key, item in value.items()]
             return "{" + ", ".join(items) + "}"
         return f"make_slice({self._value(value.start)}, {self._value(value.stop)}, {self._value(value.step)})"
-
-    def _items(self, values: Any, fresh: bool = False) -> Iterator[str]:
-        """Yield the items of a sequence; consecutive constants share one name, as there may be many."""
-        if fresh:
-            yield from (self._value(item, fresh) for item in values)
-            return
-        for is_constant, run in itertools.groupby(values, lambda item: next(iter_tensors(item), None) is None):
-            items = list(run)
-            if is_constant and len(items) > 1:
-                yield f"*{self._constant('c', tuple(items))}"
-            else:
-                yield from map(self._value, items)
 
     def _constant(self, prefix: str, value: object) -> str:
         name = f"{prefix}{len(self.namespace)}"

@@ -1,15 +1,40 @@
-"""Runs a program one operation after the other, with functions that the caller chooses."""
+"""Runs a program one operation after the other: with functions of the caller, or on torch's fake tensors for shapes."""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import logging
+import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import torch
+
+from syft.core.references import TensorMeta
+from syft.core.trees import iter_tensors
 from syft.messaging.message import Operation
+from syft.messaging.plan.checks import function_for
+from syft.messaging.plan.commands import GRAD_MODE, OPTIMIZER_STEP
 from syft.messaging.plan.program import Program, map_pattern
 from syft.tensors.placeholder import PlaceHolder
 
+if TYPE_CHECKING:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+# Longer programs are not tried: it would take too long.
+MAX_OPERATIONS = 2000
+_MAX_GROUPS = 6
+# Sizes that are unlikely to be special for a program.
+_PRIMES = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
+_lock = threading.RLock()
+
+
 Lookup = Callable[[Operation], Callable[..., Any] | None]
+Specs = tuple[TensorMeta, ...]
+# For each operation of a program, the specs of its results; None for a result that is not a tensor.
+Results = list[tuple[TensorMeta | None, ...]]
 
 
 def run_steps(
@@ -50,3 +75,127 @@ def _bind(pattern: Any, result: Any, values: dict[int, Any]) -> None:
     elif pattern is not None:
         for part, item in zip(pattern, result, strict=True):
             _bind(part, item, values)
+
+
+# --- fake tensors -------------------------------------------------------------------------------------------------
+
+
+def specs_of(values: Iterable[object]) -> Specs:
+    """Return the specs of the tensors in nested values, in order."""
+    return tuple(
+        TensorMeta(tensor.shape, tensor.dtype, bool(tensor.requires_grad))
+        for value in values
+        for tensor in iter_tensors(value)
+    )
+
+
+def empty(spec: TensorMeta | torch.Tensor) -> torch.Tensor:
+    """Return a tensor of a spec; without memory inside `fake_tensors`."""
+    return torch.zeros(spec.shape, dtype=spec.dtype).requires_grad_(spec.requires_grad)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Silence torch's warnings about fake tensors and traces inside a `with` block."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    with _lock:  # filters and loggers belong to the whole process
+        before, logger.disabled = logger.disabled, True
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
+        finally:
+            logger.disabled = before
+
+
+@contextlib.contextmanager
+def fake_tensors(grad_enabled: bool = True) -> Iterator[FakeTensorMode]:
+    """Make tensors without memory inside a `with` block."""
+    from torch._subclasses.fake_tensor import FakeTensorMode  # takes long to import
+
+    with quiet(), FakeTensorMode() as mode, torch.set_grad_enabled(grad_enabled):
+        yield mode
+
+
+def shape_functions(
+    grad_enabled: bool = True, function_of: Callable[[str], Callable[..., Any]] = function_for
+) -> Lookup:
+    """Return a lookup of functions for fake tensors; `grad_enabled` holds where the program sets no mode.
+
+    Steps of optimizers are skipped: they change no shape, and optimizers hold real tensors.
+    """
+
+    def set_mode(mode: bool | None) -> None:
+        torch._C._set_grad_enabled(grad_enabled if mode is None else mode)
+
+    def lookup(operation: Operation) -> Callable[..., Any] | None:
+        if operation.cmd_name == OPTIMIZER_STEP:
+            return None
+        return set_mode if operation.cmd_name == GRAD_MODE else function_of(operation.cmd_name)
+
+    return lookup
+
+
+def results_of(program: Program, specs: Specs) -> Results:
+    """Return the specs of the results of each operation; empty tuples from the first one that depends on values."""
+    found = _dry_run(program, specs)
+    return found + [()] * (len(program.operations) - len(found))
+
+
+def _runs(program: Program, specs: Specs) -> bool:
+    return len(_dry_run(program, specs)) == len(program.operations)
+
+
+def _dry_run(program: Program, specs: Specs) -> Results:
+    """Return the specs of the results of the operations that run on fake tensors, up to the first that does not."""
+    found: Results = []
+    values: dict[int, Any] = {}
+    with contextlib.suppress(Exception), fake_tensors() as mode:
+        # Shapes that depend on values, a remote state, and checks that fail end the run.
+        state = [mode.from_tensor(placeholder.child) for placeholder in program.state]
+        for number in run_steps(program, map(empty, specs), state, shape_functions(), values):
+            results = iter_tensors(program.operations[number].return_ids)
+            found.append(tuple(_spec_of(values[id(placeholder)]) for placeholder in results))
+    return found
+
+
+def _spec_of(value: object) -> TensorMeta | None:
+    return TensorMeta(torch.Size(value.shape), value.dtype) if isinstance(value, torch.Tensor) else None
+
+
+def with_other_sizes(program: Program, specs: Specs) -> list[Specs]:
+    """Return further specs that the program runs with, each with one more size that differs.
+
+    Candidates are the first dimensions of all inputs together, and dimensions of equal size, which may have to stay
+    equal.
+    """
+    sizes = {size for spec in specs for size in spec.shape}
+    unused = [size for size in _PRIMES if size not in sizes]
+    found = [specs]
+    if len(program.operations) > MAX_OPERATIONS or not _runs(program, specs):
+        return []
+    for dims in _groups(specs):
+        for size in (unused[0], 2 * specs[dims[0][0]].shape[dims[0][1]]):
+            resized = _resized(found[-1], dims, size)
+            if resized != found[-1] and _runs(program, resized):
+                found.append(resized)
+                unused = unused[1:]
+                break
+    return found[1:]
+
+
+def _groups(specs: Specs) -> list[list[tuple[int, int]]]:
+    """Return groups of (input, dimension) that may have to be of one size."""
+    groups: dict[int, list[tuple[int, int]]] = {}
+    for number, spec in enumerate(specs):
+        for dim, size in enumerate(spec.shape):
+            groups.setdefault(size, []).append((number, dim))
+    first = [(number, 0) for number, spec in enumerate(specs) if spec.shape]
+    return ([first] if first else []) + [g for g in list(groups.values())[:_MAX_GROUPS] if g != first]
+
+
+def _resized(specs: Specs, dims: list[tuple[int, int]], size: int) -> Specs:
+    shapes = [list(spec.shape) for spec in specs]
+    for number, dim in dims:
+        shapes[number][dim] = size
+    return tuple(dataclasses.replace(spec, shape=torch.Size(shape)) for spec, shape in zip(specs, shapes, strict=True))

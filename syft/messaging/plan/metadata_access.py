@@ -2,79 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from syft.messaging.plan.commands import PROPERTIES
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from syft.messaging.plan.record.recording import Recorder
     from syft.tensors.placeholder import PlaceHolder
 
-Reader = Callable[[Any, Any, Any, tuple[Any, ...], dict[str, Any]], Any]
 _Tensor: Any = torch.Tensor
-
-
-def _property(name: str) -> Reader:
-    def read(
-        recorder: Recorder,
-        func: Callable[..., Any],
-        placeholder: PlaceHolder,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        from syft.messaging.plan.commands import PROPERTIES
-
-        if name == "is_contiguous" and (len(args) > 1 or kwargs):
-            raise recorder._refuse("is_contiguous with a memory format")
-        for each in (name, "is_leaf") if func == _GRAD_FN else (name,):
-            recorder.check_property(placeholder, each, recorder.run(PROPERTIES[each], (args[0],), {}))
-        return func(*args, **kwargs)
-
-    return read
-
-
-def _shape(
-    recorder: Recorder,
-    func: Callable[..., Any],
-    placeholder: PlaceHolder,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
-    shape = recorder.shape_of(placeholder, args[0])
-    dim = args[1] if len(args) > 1 else kwargs.get("dim")
-    return shape if dim is None else shape[dim]
-
-
-def _numel(
-    recorder: Recorder,
-    func: Callable[..., Any],
-    placeholder: PlaceHolder,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
-    return recorder.numel_of(placeholder, func(*args, **kwargs))
-
-
-def _length(
-    recorder: Recorder,
-    func: Callable[..., Any],
-    placeholder: PlaceHolder,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> int:
-    return int(recorder.shape_of(placeholder, args[0])[0])  # Python needs a plain number here, so the size is fixed
-
-
-def _bytes(
-    recorder: Recorder,
-    func: Callable[..., Any],
-    placeholder: PlaceHolder,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
-    size = _property("dtype")(recorder, _Tensor.element_size, placeholder, args, {})
-    return recorder.numel_of(placeholder, args[0].numel()) * size
 
 
 def _getter(name: str) -> Any:
@@ -82,16 +22,12 @@ def _getter(name: str) -> Any:
 
 
 _GRAD_FN = _getter("grad_fn")
-READS: dict[Any, Reader] = {
-    _getter("shape"): _shape,
-    _Tensor.size: _shape,
-    _Tensor.numel: _numel,
-    _Tensor.nelement: _numel,
-    torch.numel: _numel,
-    _Tensor.__len__: _length,
-    _getter("nbytes"): _bytes,
-}
-_PROPERTY_READS: dict[str, list[Any]] = {
+# A size or a property of PROPERTIES -> the calls that read it.
+_READS: dict[str, list[Any]] = {
+    "shape": [_getter("shape"), _Tensor.size],
+    "numel": [_Tensor.numel, _Tensor.nelement, torch.numel],
+    "length": [_Tensor.__len__],
+    "nbytes": [_getter("nbytes")],
     "ndim": [_Tensor.dim, _Tensor.ndimension, _getter("ndim")],
     "dtype": [
         _getter("dtype"), _getter("itemsize"), _Tensor.element_size, _Tensor.is_floating_point, _Tensor.is_complex,
@@ -113,7 +49,36 @@ _PROPERTY_READS: dict[str, list[Any]] = {
     "is_conj": [_Tensor.is_conj, torch.is_conj],
     "is_neg": [_Tensor.is_neg, torch.is_neg],
 }  # fmt: skip
-READS.update({function: _property(name) for name, functions in _PROPERTY_READS.items() for function in functions})
+READS: dict[Any, str] = {function: name for name, functions in _READS.items() for function in functions}
+
+
+def read(
+    recorder: Recorder,
+    func: Callable[..., Any],
+    placeholder: PlaceHolder,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Return the result of a call of READS on a recorded tensor; records the size that it reads, or a check."""
+    name, tensor = READS[func], args[0]
+    if name == "shape":
+        shape = recorder.shape_of(placeholder, tensor)
+        dim = args[1] if len(args) > 1 else kwargs.get("dim")
+        return shape if dim is None else shape[dim]
+    if name == "numel":
+        return recorder.numel_of(placeholder, func(*args, **kwargs))
+    if name == "length":
+        return int(recorder.shape_of(placeholder, tensor)[0])  # Python needs a plain number, so the size is fixed
+    if name == "nbytes":
+        return recorder.numel_of(placeholder, tensor.numel()) * read(
+            recorder, _Tensor.element_size, placeholder, args, {}
+        )
+    if name == "is_contiguous" and (len(args) > 1 or kwargs):
+        raise recorder._refuse("is_contiguous with a memory format")
+    for each in (name, "is_leaf") if func == _GRAD_FN else (name,):
+        recorder.check_property(placeholder, each, recorder.run(PROPERTIES[each], (tensor,), {}))
+    return func(*args, **kwargs)
+
 
 _BRANCH = "Use torch.where(condition, a, b), or branch outside of the plan."
 _NUMBER = "Keep it a tensor; torch calls take tensors of no dimension as numbers."

@@ -10,20 +10,8 @@ from syft.exceptions import MalformedPlanError, PlanBuildError, PlanMismatchErro
 from syft.messaging.plan.state import fingerprint_of
 
 KINDS: dict[str, type[torch.optim.Optimizer]] = {
-    cls.__name__: cls
-    for cls in (
-        torch.optim.SGD,
-        torch.optim.Adam,
-        torch.optim.AdamW,
-        torch.optim.Adamax,
-        torch.optim.NAdam,
-        torch.optim.RAdam,
-        torch.optim.Adagrad,
-        torch.optim.Adadelta,
-        torch.optim.RMSprop,
-        torch.optim.Rprop,
-        torch.optim.ASGD,
-    )
+    name: getattr(torch.optim, name)
+    for name in "SGD Adam AdamW Adamax NAdam RAdam Adagrad Adadelta RMSprop Rprop ASGD".split()
 }
 _NUMBERS = (bool, int, float, type(None))
 # Options of torch's implementation; some of them would skip its checks of sizes.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
@@ -21,26 +22,26 @@ from syft.messaging.message import Operation
 from syft.messaging.plan import optimizers as plan_optimizers
 from syft.messaging.plan.arguments import match
 from syft.messaging.plan.checks import check
-from syft.messaging.plan.deploy_mixin import DeployMixin
-from syft.messaging.plan.dry_run import ValueSpec
+from syft.messaging.plan.display.code import code_of
+from syft.messaging.plan.display.summary import Summary, html_of, text_of
 from syft.messaging.plan.executor import Compiled, on_links
+from syft.messaging.plan.plan_base import PlanBase
 from syft.messaging.plan.program import Argument, Program, from_rows, too_many_operations
 from syft.messaging.plan.record.build import record
-from syft.messaging.plan.record.manual_placeholders import ManualPlaceholders, program_of
 from syft.messaging.plan.record.module_binding import ModuleBinding, used_by
 from syft.messaging.plan.state import CAPTURED, State
-from syft.messaging.plan.state_mixin import StateMixin
 from syft.messaging.plan.translation import store as stored_translations
 from syft.tensors.placeholder import PlaceHolder
 
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
+Shapes = Sequence[Sequence[int] | torch.Tensor]
 _Tensor = torch.Tensor
 _is_tensor: Callable[[Any], bool] = torch.is_tensor
 
 
-class Plan(StateMixin, DeployMixin, ManualPlaceholders, stored_translations.Translatable):
+class Plan(PlanBase):
     """A sequence of torch operations, recorded from a function, with its state.
 
     Make one with `@sy.func2plan(...)`, by subclassing it and writing `forward`, or around a module with
@@ -62,7 +63,6 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, stored_translations.Tran
     """
 
     pointer_kind = "plan"
-    state: State
     _takes_tensors: int
 
     def __init__(
@@ -96,13 +96,13 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, stored_translations.Tran
         self._program = None
         self._compiled: Compiled | None = None
         self._translations = stored_translations.Translations()
-        self._input_specs: tuple[ValueSpec, ...] = ()  # of the examples that it was built with
+        self._input_specs = ()
         self._placeholders = dict(placeholders or {})
         for tensor in state_tensors or ():
             self.state.add(tensor)
             self._register(tensor)
         if operations is not None or is_built:
-            self._install(program_of(operations or [], self._placeholders, self.state))
+            self._install(_program_of(operations or [], self._placeholders, self.state))
 
     def forward(self, *args: object, **kwargs: object) -> Any:
         """Run the recorded function; subclasses override it."""
@@ -113,18 +113,6 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, stored_translations.Tran
         return self.forward_func(*args, **kwargs)
 
     # --- building -------------------------------------------------------------------------------------------
-
-    @property
-    def is_built(self) -> bool:
-        """Whether the operations are recorded."""
-        return self._program is not None
-
-    @property
-    def program(self) -> Program:
-        """The recorded program."""
-        if self._program is None:
-            raise RuntimeError(f"The plan {self.name!r} is not built yet. Build it with plan.build(*examples).")
-        return self._program
 
     @property
     def operations(self) -> list[Operation]:
@@ -139,8 +127,6 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, stored_translations.Tran
     @property
     def code(self) -> str:
         """The recorded operations as Python-like text."""
-        from syft.messaging.plan.display.code import code_of
-
         return code_of(self)
 
     def build(self, *args: object, **kwargs: object) -> Plan:
@@ -183,10 +169,6 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, stored_translations.Tran
         self._discard_program()
         self._program = program
         self._placeholders = {placeholder.id: placeholder for placeholder in program.placeholders()}
-
-    def _discard_program(self) -> None:
-        self.__dict__.update(_program=None, _compiled=None, pointers={}, _input_specs=())
-        self.__dict__["_translations"] = stored_translations.Translations()
 
     @staticmethod
     def _create_placeholders(args_shape: Any) -> list[Any]:
@@ -281,26 +263,20 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, stored_translations.Tran
 
     # --- display ------------------------------------------------------------------------------------------
 
-    def summary(self, *examples: object) -> Any:
-        """Return a table of the operations, shapes and parameters; print it, or let a notebook draw it.
+    def summary(self, *examples: object) -> Summary:
+        """Return a table of the operations, shapes and parameters; print it, or let a notebook show it.
 
         Args:
             *examples: tensors like the inputs, for the shapes in a plan that was not built here.
         """
-        from syft.messaging.plan.display.summary import Summary
-
         return Summary(self, *examples)
 
     def __repr__(self) -> str:
-        from syft.messaging.plan.display.summary import text_of
-
         return text_of(self)
 
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        from syft.messaging.plan.display.summary import html_of
-
         return html_of(self)
 
     # --- serialization --------------------------------------------------------------------------------------
@@ -346,3 +322,70 @@ def _takes_tensors(arguments: tuple[Argument, ...]) -> int:
     """Return the number of arguments if each is one tensor, else -1."""
     simple = all(type(a.pattern) is PlaceHolder and not a.by_name for a in arguments)
     return len(arguments) if simple else -1
+
+
+def _program_of(operations: list[Operation], placeholders: dict[Any, PlaceHolder], state: State) -> Program:
+    """Make a program of operations and tagged placeholders; `#input-2` comes before `#input-10`."""
+
+    def tagged(prefix: str) -> list[PlaceHolder]:
+        tags = [(re.fullmatch(rf"#{prefix}-(\d+)", tag), p) for p in placeholders.values() for tag in p.tags]
+        found = {int(number[1]): placeholder for number, placeholder in tags if number}
+        return [found[number] for number in sorted(found)]
+
+    inputs, outputs = tagged("input"), tagged("output")
+    arguments = tuple(Argument(None, placeholder) for placeholder in inputs)
+    returned: Any = outputs[0] if len(outputs) == 1 else tuple(outputs)
+    program = Program(arguments, tuple(inputs), tuple(state.state_placeholders), tuple(operations), returned)
+    program.to_rows()  # refuses placeholders without a value
+    check(program)
+    return program
+
+
+class func2plan:
+    """Decorate a function to make it a plan.
+
+    Args:
+        args_shape: the shapes of its arguments; the plan is then built at once. -1 stands for any size; an
+            example tensor may replace a shape.
+        state: tensors that are passed to the function as its last argument: `bias, = state.read()`.
+
+    Example:
+        >>> import torch, syft as sy
+        >>> @sy.func2plan(args_shape=[(-1, 1)])
+        ... def double(x):
+        ...     return x * 2
+        >>> double(torch.ones(3, 1)).sum()
+        tensor(6.)
+    """
+
+    def __new__(
+        cls, args_shape: Shapes | Callable[..., Any] | None = None, state: Iterable[torch.Tensor] | None = None
+    ) -> Any:
+        """Make the decorator; without parentheses, make the plan at once."""
+        return cls()(args_shape) if callable(args_shape) else super().__new__(cls)
+
+    def __init__(
+        self, args_shape: Shapes | Callable[..., Any] | None = None, state: Iterable[torch.Tensor] | None = None
+    ) -> None:
+        self.args_shape = args_shape
+        self.state_tensors = state if state is not None else ()
+        self.include_state = state is not None
+
+    def __call__(self, plan_function: Callable[..., Any]) -> Plan:
+        """Make the plan, and build it if shapes were passed."""
+        if not callable(plan_function):
+            raise TypeError(f"func2plan needs a function or a module, got a {type(plan_function).__name__}.")
+        plan = Plan(
+            name=getattr(plan_function, "__name__", type(plan_function).__name__),
+            include_state=self.include_state,
+            forward_func=plan_function,
+            state_tensors=self.state_tensors,
+        )
+        if self.args_shape is not None:
+            plan.build(*Plan._create_placeholders(self.args_shape))
+        return plan
+
+
+def method2plan(*args: object, **kwargs: object) -> NoReturn:
+    """Refuse, and name the replacement of this decorator."""
+    raise SyntaxError("method2plan was removed. Subclass sy.Plan, override forward(), and call plan.build(...).")

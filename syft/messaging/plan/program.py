@@ -7,7 +7,7 @@ the results in order of computation, so that a number that was not seen before i
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -84,6 +84,18 @@ class Program:
             for placeholder in iter_tensors(operation.return_ids):
                 found.setdefault(id(placeholder), placeholder)
         return list(found.values())
+
+    def last_uses(self, kept: Iterable[PlaceHolder]) -> dict[int, list[PlaceHolder]]:
+        """Return, for each operation, the values that nothing after it needs; not those that are kept."""
+        needed = {id(p) for p in (*iter_tensors(self.outputs), *kept)}
+        last: dict[int, list[PlaceHolder]] = {}
+        for number in range(len(self.operations) - 1, -1, -1):
+            operation = self.operations[number]
+            for placeholder in iter_tensors((operation.cmd_args, operation.cmd_kwargs, operation.return_ids)):
+                if id(placeholder) not in needed:
+                    needed.add(id(placeholder))
+                    last.setdefault(number, []).append(placeholder)
+        return last
 
     def to_rows(self) -> tuple[Any, ...]:
         """Return arguments, operations and outputs with numbers for placeholders."""

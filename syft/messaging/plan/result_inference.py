@@ -10,20 +10,14 @@ from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor
 from syft.core.trees import iter_tensors, map_tensors
 from syft.messaging.plan.arguments import match
-from syft.messaging.plan.dry_run import MAX_OPERATIONS, empty, fake_tensors, shape_functions
-from syft.messaging.plan.interpreter import interpret
+from syft.messaging.plan.interpreter import MAX_OPERATIONS, empty, fake_tensors, interpret, shape_functions
 from syft.messaging.plan.program import Program
 
 MAX_CACHED = 256
 
 
 class ResultInference:
-    """Infers the results of calls of one program; cached by the shapes and dtypes of their arguments.
-
-    Args:
-        name: the name of the plan.
-        program: its program.
-    """
+    """Infers the results of calls of one program; cached by the shapes and dtypes of their arguments."""
 
     def __init__(self, name: str, program: Program) -> None:
         self.name = name

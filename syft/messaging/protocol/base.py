@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -28,15 +29,10 @@ class AbstractProtocol(AbstractObject):
 
     pointer_kind = "protocol"
 
-    def __init__(
-        self,
-        id: ObjectId | None = None,
-        owner: BaseWorker | None = None,
-        tags: Iterable[str] | None = None,
-        description: str | None = None,
-    ) -> None:
-        super().__init__(id=id, owner=owner, tags=tags, description=description)
-        self.pointers: dict[BaseWorker, PointerProtocol] = {}
+    @functools.cached_property
+    def pointers(self) -> dict[BaseWorker, PointerProtocol]:
+        """Pointers to the uploaded copies of the protocol, by worker."""
+        return {}
 
     # --- for subclasses -------------------------------------------------------------------------------------
 
@@ -89,15 +85,7 @@ class AbstractProtocol(AbstractObject):
         id_at_location: ObjectId | None = None,
         **kwargs: object,
     ) -> PointerProtocol:
-        """Make a pointer to this protocol at a worker that holds it.
-
-        Args:
-            owner: the worker the pointer belongs to.
-            garbage_collect_data: whether the protocol is deleted with its last pointer.
-            location: the worker that holds it; its owner by default.
-            id_at_location: its id there; its own by default.
-            **kwargs: ignored, for compatibility.
-        """
+        """Make a pointer to this protocol at a worker that holds it."""
         return PointerProtocol(
             location=location if location is not None else self.owner,
             id_at_location=id_at_location if id_at_location is not None else self.id,
@@ -150,11 +138,7 @@ def plan_at(plan: Plan | PointerPlan, worker: BaseWorker) -> Plan | PointerPlan:
     """Return the callable for arguments at a worker: the plan itself if the worker is local, else a pointer to it."""
     if isinstance(plan, PointerPlan):
         return plan
-    if not plan.is_built:
-        raise RuntimeError(
-            f"The plan {plan.name!r} of the protocol is not built. Build it with plan.build(*examples), "
-            "or pass args_shape to func2plan."
-        )
+    _ = plan.program  # raises unless it is built
     if worker is local_worker():
         return plan
     pointer: PointerPlan = plan.send(worker)

@@ -43,16 +43,14 @@ class ChainStep:
     """
 
     name: str
-    worker: BaseWorker | None
+    worker: Any
     plan: Plan | None = None
     pointer: PointerPlan | None = None
 
     @property
-    def callee(self) -> Plan | PointerPlan:
+    def callee(self) -> Any:
         """The pointer to the plan if it was sent, else the plan."""
-        callee = self.pointer if self.pointer is not None else self.plan
-        assert callee is not None  # noqa: S101  (every constructor of a step sets one of them)
-        return callee
+        return self.pointer if self.pointer is not None else self.plan
 
 
 class Protocol(AbstractProtocol):
@@ -178,7 +176,7 @@ class Protocol(AbstractProtocol):
         arguments: Any = (args, kwargs)
         for step in self.steps:
             plan = _send_plan(step)
-            arguments = transfer.bring(arguments, _resolved(step))
+            arguments = transfer.bring(arguments, step.worker)
             result = transfer.run(plan, *arguments)
             arguments = (tuple(result) if isinstance(result, tuple | list) else (result,), {})
         return result
@@ -192,8 +190,8 @@ class Protocol(AbstractProtocol):
     def check_complete(self) -> None:
         """Raise unless every plan is built."""
         for step in self.steps:
-            if step.plan is not None and not step.plan.is_built:
-                raise RuntimeError(f"The plan {step.plan.name!r} is not built. Build it first: plan.build(*examples).")
+            if step.plan is not None:
+                _ = step.plan.program  # raises unless it is built
             if step.worker is None and step.pointer is not None and step.pointer.others:
                 raise RuntimeError(
                     f"The plan of {step.name!r} is at several workers. Choose one with protocol.deploy()."
@@ -202,10 +200,8 @@ class Protocol(AbstractProtocol):
     @staticmethod
     def simplify(worker: BaseWorker | None, protocol: Protocol) -> tuple[Any, ...]:
         """Return id, tags, description, whether the workers are known, pairs of location and plan, and the names."""
-        pairs = tuple((step.name if step.worker is None else step.worker.id, step.callee) for step in protocol.steps)
-        resolved = protocol.workers_resolved
-        if not resolved:  # a name could be mistaken for the id of a worker
-            pairs = tuple((step.name, step.callee) for step in protocol.steps)
+        resolved = protocol.workers_resolved  # otherwise a name could be mistaken for the id of a worker
+        pairs = tuple((step.worker.id if resolved else step.name, step.callee) for step in protocol.steps)
         names = tuple(step.name for step in protocol.steps)
         return (protocol.id, protocol.tags, protocol.description, resolved, pairs, names)
 
@@ -287,18 +283,12 @@ def _step(pair: tuple[Any, Any]) -> ChainStep:
     return step
 
 
-def _resolved(step: ChainStep) -> BaseWorker:
-    assert step.worker is not None  # noqa: S101  (callers check workers_resolved first)
-    return step.worker
-
-
 def _send_plan(step: ChainStep) -> Plan | PointerPlan:
     """Send the plan of a step to its worker, unless it is there; returns the callable."""
-    worker = _resolved(step)
     if step.pointer is not None:
-        step.pointer = pointer_at(step.pointer, worker)
+        step.pointer = pointer_at(step.pointer, step.worker)
         return step.pointer
-    placed = plan_at(step.callee, worker)
+    placed = plan_at(step.callee, step.worker)
     if isinstance(placed, PointerPlan):
         step.pointer = placed
     return placed

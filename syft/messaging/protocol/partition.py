@@ -11,6 +11,7 @@ its role and becomes part of it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -21,27 +22,21 @@ from syft.core.references import Ref
 from syft.core.trees import iter_tensors
 from syft.exceptions import PlanBuildError
 from syft.messaging.message import Operation
-from syft.messaging.plan.commands import ARITHMETIC, GRAD_MODE, NUMEL, OPTIMIZER_STEP, SIZE
+from syft.messaging.plan.commands import GRAD_MODE, NUMBERS, OPTIMIZER_STEP
 from syft.messaging.plan.plan import Plan
-from syft.messaging.plan.program import map_pattern
+from syft.messaging.plan.program import Argument, Program, map_pattern
 from syft.messaging.plan.record.build import PlanRecording
 from syft.messaging.protocol.role import Crossings
-from syft.messaging.protocol.schedule import Schedule, ScheduledMove, ScheduledRun
+from syft.messaging.protocol.schedule import Schedule, ScheduledMove, ScheduledRun, ScheduledStep
 from syft.tensors.placeholder import PlaceHolder
 
 CLONE, DETACH = "torch.Tensor.clone", "torch.Tensor.detach"
-# Numbers can't go from plan to plan: a plan that needs one reads it again.
-_NUMBERS = frozenset({SIZE, NUMEL, *(f"syft.plan.{name}" for name in ARITHMETIC)})
 # Calls that change the shape of their tensor in place.
 _RESHAPES = ("t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "__set__", "set_", "resize_")
 
 
 class Ownership:
-    """The role of each placeholder; one without operands belongs to the first role that uses it.
-
-    Args:
-        roles: the names of the roles.
-    """
+    """The role of each placeholder; one without operands belongs to the first role that uses it."""
 
     def __init__(self, roles: tuple[str, ...]) -> None:
         self.roles = roles
@@ -80,13 +75,7 @@ class Ownership:
 
 
 class PartitionedCall:
-    """One operation of the recording, with the mode of autograd it runs in.
-
-    Args:
-        operation: the operation.
-        mode: whether autograd records it; None for the caller's mode.
-        line: the line of the user's code.
-    """
+    """One operation of the recording, with the mode of autograd it runs in and the line of the user's code."""
 
     __slots__ = ("line", "mode", "operands", "operation", "results")
 
@@ -98,47 +87,33 @@ class PartitionedCall:
         self.results = list(iter_tensors(operation.return_ids))
 
 
+@dataclasses.dataclass(slots=True)
 class Segment:
     """The calls of one role that run with one message."""
 
-    def __init__(self, role: int, level: int) -> None:
-        self.role = role
-        self.level = level
-        self.calls: list[PartitionedCall] = []
-        self.departures: list[PartitionedCall] = []
+    role: int
+    calls: list[PartitionedCall] = dataclasses.field(default_factory=list)
+    departures: list[PartitionedCall] = dataclasses.field(default_factory=list)
 
 
+@dataclasses.dataclass
 class Partitioner:
-    """Partitions one recording.
+    """Partitions one recording."""
 
-    Args:
-        name: the name of the protocol.
-        roles: the names of the roles.
-        recording: the recording; its program has the inputs of all roles in order.
-        crossings: the values that crossed between roles in it.
-        inputs: the number of inputs of each role.
-        declared: the role of each declared tensor of the state.
-    """
+    name: str
+    roles: tuple[str, ...]
+    recording: PlanRecording
+    crossings: Crossings
+    inputs: tuple[int, ...]  # the number of inputs of each role
+    declared: list[int]  # the role of each declared tensor of the state
 
-    def __init__(
-        self,
-        name: str,
-        roles: tuple[str, ...],
-        recording: PlanRecording,
-        crossings: Crossings,
-        inputs: tuple[int, ...],
-        declared: list[int],
-    ) -> None:
-        self.name = name
-        self.roles = roles
-        self.program = recording.program
-        self.crossings = crossings
-        self.inputs = inputs
-        self.declared = declared
-        self.owners = Ownership(roles)
-        self.outputs = recording.program.outputs
-        self.calls = list(_calls(recording))
-        self.readers = {id(r): c for c in self.calls if c.operation.cmd_name in _NUMBERS for r in c.results}
+    def __post_init__(self) -> None:
+        self.program = self.recording.program
+        self.owners = Ownership(self.roles)
+        self.outputs = self.program.outputs
+        self.calls = list(_calls(self.recording))
+        # Numbers can't go from plan to plan: a plan that needs one reads it again.
+        self.readers = {id(r): c for c in self.calls if c.operation.cmd_name in NUMBERS for r in c.results}
 
     def partition(self) -> tuple[Schedule, list[Plan], list[list[torch.Tensor]]]:
         """Return the schedule, the plans of its runs, and the state of each role."""
@@ -204,16 +179,10 @@ class Partitioner:
         for call in arrivals:  # a value without operands is computed where it is needed
             if owners.role_of(call.operands[0]) is None:
                 owners.assign(call.operands[0], self.crossings.arrivals[id(call.results[0])])
-        for placeholder in (p for call in self.calls for p in (*call.operands, *call.results)):
-            owners.assign(placeholder, 0)
-
-    def _role_of(self, call: PartitionedCall) -> int:
-        placeholders = [*call.operands, *call.results]
-        return self._owner(placeholders[0]) if placeholders else 0
 
     def _owner(self, placeholder: PlaceHolder) -> int:
-        found = self.owners.role_of(placeholder)
-        return 0 if found is None else found
+        """Return the role of a value; one that no role needs belongs to the first."""
+        return self.owners.role_of(placeholder) or 0
 
     def _state_by_role(self) -> list[list[PlaceHolder]]:
         state: list[list[PlaceHolder]] = [[] for _ in self.roles]
@@ -237,20 +206,18 @@ class Partitioner:
                     found[last[role], role].departures.append(call)
                     arrived[id(target)] = last[role] + 1
                     continue
-            role = self._role_of(call)
+            role = next(map(self._owner, (*call.operands, *call.results)), 0)
             last[role] = max([last[role], *(arrived.get(id(operand), 0) for operand in call.operands)])
             key = (last[role], role)
-            found.setdefault(key, Segment(role, last[role])).calls.append(call)
+            found.setdefault(key, Segment(role)).calls.append(call)
         return [found[key] for key in sorted(found)]
 
     # --- inputs and outputs of each run ------------------------------------------------------------------------
 
-    def _steps(
-        self, segments: list[Segment], numbers: dict[int, int]
-    ) -> tuple[list[ScheduledRun | ScheduledMove], list[Plan]]:
+    def _steps(self, segments: list[Segment], numbers: dict[int, int]) -> tuple[list[ScheduledStep], list[Plan]]:
         bodies = [list(self._body(segment)) for segment in segments]
         needed = self._needed_later(segments, bodies)
-        steps: list[ScheduledRun | ScheduledMove] = []
+        steps: list[ScheduledStep] = []
         plans: list[Plan] = []
         for position, segment in enumerate(segments):
             body = bodies[position]
@@ -259,11 +226,8 @@ class Partitioner:
             for placeholder in outputs:
                 numbers.setdefault(id(placeholder), len(numbers))
             plans.append(_plan(f"{self.name}.{self.roles[segment.role]}.{position}", body, inputs, outputs))
-            steps.append(
-                ScheduledRun(
-                    segment.role, tuple(numbers[id(p)] for p in inputs), tuple(numbers[id(p)] for p in outputs)
-                )
-            )
+            used, computed = (tuple(numbers[id(p)] for p in values) for values in (inputs, outputs))
+            steps.append(ScheduledRun(segment.role, used, computed))
             for call in segment.departures:
                 source, target = call.operands[0], call.results[0]
                 numbers[id(target)] = len(numbers)
@@ -369,18 +333,17 @@ def _plan(name: str, body: list[PartitionedCall], inputs: list[PlaceHolder], out
     def proxy(placeholder: PlaceHolder) -> PlaceHolder:
         return proxies.setdefault(id(placeholder), PlaceHolder(tags={"#inner"}))
 
-    for prefix, tagged in (("input", inputs), ("output", outputs)):
-        for number, placeholder in enumerate(tagged):
-            proxy(placeholder).tags.add(f"#{prefix}-{number}")
-    operations = [
-        Operation(
-            call.operation.cmd_name,
-            None,
-            map_pattern(proxy, call.operation.cmd_args),
-            map_pattern(proxy, call.operation.cmd_kwargs),
-            map_pattern(proxy, call.operation.return_ids),
+    operations = tuple(
+        dataclasses.replace(
+            call.operation,
+            cmd_args=map_pattern(proxy, call.operation.cmd_args),
+            cmd_kwargs=map_pattern(proxy, call.operation.cmd_kwargs),
+            return_ids=map_pattern(proxy, call.operation.return_ids),
         )
         for call in body
-    ]
-    placeholders = {placeholder.id: placeholder for placeholder in proxies.values()}
-    return Plan(name=name, is_built=True, operations=operations, placeholders=placeholders)
+    )
+    taken, returned = tuple(map(proxy, inputs)), tuple(map(proxy, outputs))
+    arguments = tuple(Argument(None, placeholder) for placeholder in taken)
+    plan = Plan(name=name)
+    plan._install(Program(arguments, taken, (), operations, returned[0] if len(returned) == 1 else returned))
+    return plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import torch
@@ -13,69 +14,53 @@ from syft.messaging.plan.arguments import example_of
 from syft.messaging.plan.record.recording import Recorder, current
 from syft.tensors.placeholder import PlaceHolder
 
+Tensors = tuple[torch.Tensor, ...]
 
+
+@dataclasses.dataclass(slots=True)
 class Crossings:
     """The values that crossed between roles in one recording.
 
     Attributes:
+        constants: the tensors that roles loaded, by role and id of the tensor; shared by all recordings of a build.
         arrivals: by the id of a placeholder, the role that the value arrived at.
         sent: by the id of the same placeholder, the placeholder that was sent.
         loaded: by the id of a tensor from outside, the role that loaded it.
         alive: keeps every object whose id is used as a key alive.
-
-    Args:
-        constants: the tensors that roles loaded, by role and id of the tensor; shared by all recordings of a build.
     """
 
-    def __init__(self, constants: dict[tuple[int, int], torch.Tensor]) -> None:
-        self.constants = constants
-        self.arrivals: dict[int, int] = {}
-        self.sent: dict[int, PlaceHolder] = {}
-        self.loaded: dict[int, int] = {}
-        self.alive: list[Any] = []
+    constants: dict[tuple[int, int], torch.Tensor]
+    arrivals: dict[int, int] = dataclasses.field(default_factory=dict)
+    sent: dict[int, PlaceHolder] = dataclasses.field(default_factory=dict)
+    loaded: dict[int, int] = dataclasses.field(default_factory=dict)
+    alive: list[Any] = dataclasses.field(default_factory=list)
 
 
 class Role:
     """A party of a protocol, as the function of the protocol sees it.
 
-    Args:
+    Attributes:
         name: its name.
-        number: its index among the roles.
-        inputs: its inputs.
-        state: the tensors of its state.
-        crossings: the values that cross between roles in this recording.
+        inputs: its input tensors: `x, y = alice.inputs`.
     """
 
-    def __init__(
-        self,
-        name: str,
-        number: int,
-        inputs: tuple[torch.Tensor, ...],
-        state: tuple[torch.Tensor, ...],
-        crossings: Crossings,
-    ) -> None:
-        self.name = name
-        self.id = name
+    def __init__(self, name: str, number: int, inputs: Tensors, state: Tensors, crossings: Crossings) -> None:
+        self.name = self.id = name
+        self.inputs = inputs
         self._number = number
-        self._inputs = inputs
         self._state = state
         self._crossings = crossings
 
-    @property
-    def inputs(self) -> tuple[torch.Tensor, ...]:
-        """The input tensors of this role: `x, y = alice.inputs`."""
-        return self._inputs
-
     def input(self, position: int) -> torch.Tensor:
         """Return one of the inputs."""
-        if not -len(self._inputs) <= position < len(self._inputs):
+        if not -len(self.inputs) <= position < len(self.inputs):
             raise IndexError(
-                f"The role {self.name!r} has {len(self._inputs)} inputs, got index {position}. "
+                f"The role {self.name!r} has {len(self.inputs)} inputs, got index {position}. "
                 "Declare more inputs with args_shape."
             )
-        return self._inputs[position]
+        return self.inputs[position]
 
-    def read(self) -> tuple[torch.Tensor, ...]:
+    def read(self) -> Tensors:
         """Return the state of this role: `weight, bias = alice.read()`."""
         return self._state
 
@@ -129,3 +114,10 @@ class Role:
 
     def __repr__(self) -> str:
         return f"<Role {self.name}>"
+
+
+def local_state_tensor(tensor: object, role: str) -> torch.Tensor:
+    """Return a copy of a declared state tensor; refuses anything but local tensors."""
+    if not isinstance(tensor, torch.Tensor) or isinstance(tensor, SyftTensor):
+        raise TypeError(f"The state of the role {role!r} must be local tensors, got a {type(tensor).__name__}.")
+    return example_of(tensor)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import inspect
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,16 +26,9 @@ from syft.messaging.protocol.base import (
     plan_name,
 )
 from syft.messaging.protocol.partition import Partitioner
-from syft.messaging.protocol.role import Crossings, Role
-from syft.messaging.protocol.role_checks import (
-    checked_plans,
-    checked_state,
-    local_state_tensor,
-    plan_results,
-    require_at_worker,
-)
-from syft.messaging.protocol.schedule import Schedule, ScheduledRun, from_rows
-from syft.messaging.protocol.transfer import Transfer, pointer_in
+from syft.messaging.protocol.role import Crossings, Role, Tensors, local_state_tensor
+from syft.messaging.protocol.schedule import Schedule, ScheduledRun, checked_plans, checked_state, from_rows
+from syft.messaging.protocol.transfer import Transfer, plan_results, pointer_in, require_at_worker
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_plan import PointerPlan
 from syft.tensors.placeholder import PlaceHolder
@@ -42,7 +37,7 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 
-Inputs = torch.Tensor | tuple[torch.Tensor, ...] | list[torch.Tensor]
+Inputs = torch.Tensor | Tensors | list[torch.Tensor]
 
 
 class RoleProtocol(AbstractProtocol):
@@ -132,8 +127,14 @@ class RoleProtocol(AbstractProtocol):
         constants: dict[tuple[int, int], torch.Tensor] = {}
 
         def run_roles(*tensors: torch.Tensor) -> Any:
-            recorded.append(Crossings(constants))
-            return function(**self._named_roles(tensors, counts, recorded[-1]))
+            crossings = Crossings(constants)
+            recorded.append(crossings)
+            remaining = iter(tensors)
+            roles = {}
+            for number, (name, count, state) in enumerate(zip(self.roles, counts, self._declared, strict=True)):
+                inputs = tuple(itertools.islice(remaining, count))
+                roles[name] = Role(name, number, inputs, tuple(state), crossings)
+            return function(**roles)
 
         placeholders = [PlaceHolder(tags={"#state"}, child=tensor) for part in self._declared for tensor in part]
         recording = record(run_roles, placeholders, tuple(t for tensors in examples for t in tensors), {})
@@ -143,18 +144,7 @@ class RoleProtocol(AbstractProtocol):
         self._schedule, self._plans = schedule, list(plans)
         return self
 
-    def _named_roles(
-        self, tensors: tuple[torch.Tensor, ...], counts: tuple[int, ...], crossings: Crossings
-    ) -> dict[str, Role]:
-        """Return the roles of one recording, by name."""
-        remaining = iter(tensors)
-        found = {}
-        for number, (name, count) in enumerate(zip(self.roles, counts, strict=True)):
-            inputs = tuple(next(remaining) for _ in range(count))
-            found[name] = Role(name, number, inputs, tuple(self._declared[number]), crossings)
-        return found
-
-    def _inputs_of(self, args: tuple[Inputs, ...], kwargs: dict[str, Inputs]) -> list[tuple[torch.Tensor, ...]]:
+    def _inputs_of(self, args: tuple[Inputs, ...], kwargs: dict[str, Inputs]) -> list[Tensors]:
         """Return the inputs of each role."""
         if len(args) > len(self.roles):
             raise TypeError(f"The protocol {self.name!r} has {len(self.roles)} roles, got the inputs of {len(args)}.")
@@ -250,9 +240,7 @@ class RoleProtocol(AbstractProtocol):
                     values.pop(value, None)
         return map_pattern(lambda ref: values[ref.id], schedule.outputs)
 
-    def _initial_values(
-        self, schedule: Schedule, transfer: Transfer, inputs: list[tuple[torch.Tensor, ...]]
-    ) -> dict[int, Any]:
+    def _initial_values(self, schedule: Schedule, transfer: Transfer, inputs: list[Tensors]) -> dict[int, Any]:
         values: dict[int, Any] = {}
         for role, tensors in enumerate(inputs):
             expected = schedule.inputs[role]
@@ -343,6 +331,54 @@ class RoleProtocol(AbstractProtocol):
         return table_html(f"RoleProtocol {self.name} ({self._status()})", self._rows())
 
 
+class func2protocol:
+    """Decorate a function to make it a protocol between roles.
+
+    Args:
+        roles: the names of the roles, which are the parameters of the function; these by default.
+        args_shape: for each role the shapes of its inputs; the protocol is then built at once. -1 stands for any size;
+            an example tensor may replace a shape.
+        states: for each role its state tensors: `weight, = alice.read()`.
+
+    Example:
+        >>> import torch, syft as sy
+        >>> hook = sy.TorchHook(torch)
+        >>> @sy.func2protocol(args_shape={"alice": [(1,)], "bob": [(1,)]})
+        ... def add(alice, bob):
+        ...     x, = alice.inputs
+        ...     y, = bob.inputs
+        ...     return x.send(bob) + y
+        >>> one, two = (sy.VirtualWorker(hook, id=f"roles-{n}") for n in (1, 2))
+        >>> add.deploy(alice=one, bob=two).run(alice=torch.ones(1), bob=torch.ones(1)).get()
+        tensor([2.])
+    """
+
+    def __init__(
+        self,
+        roles: Iterable[str] | None = None,
+        args_shape: Mapping[str, Sequence[Any]] | None = None,
+        states: Mapping[str, Iterable[torch.Tensor]] | None = None,
+    ) -> None:
+        self.roles = roles
+        self.args_shape = args_shape
+        self.states = states
+
+    def __call__(self, function: Callable[..., Any]) -> RoleProtocol:
+        """Make the protocol, and build it if shapes were passed."""
+        parameters = list(inspect.signature(function).parameters)
+        roles = parameters if self.roles is None else list(self.roles)
+        if not roles or sorted(map(str, roles)) != sorted(parameters):
+            raise ValueError(
+                f"The roles ({', '.join(map(str, roles))}) are not the parameters of {function.__name__}: "
+                f"({', '.join(parameters)}). Name one parameter for each role."
+            )
+        protocol = RoleProtocol(function, roles, self.states)
+        if self.args_shape is not None:
+            shapes = protocol.by_role(self.args_shape, "args_shape")
+            protocol.build(**{role: tuple(Plan._create_placeholders(role_shapes)) for role, role_shapes in shapes})
+        return protocol
+
+
 def _send_state(tensors: list[torch.Tensor], worker: BaseWorker) -> list[torch.Tensor]:
     """Send the state of a role to its worker in one message."""
     owner = local_worker()
@@ -351,10 +387,6 @@ def _send_state(tensors: list[torch.Tensor], worker: BaseWorker) -> list[torch.T
     return [pointer.wrap() for pointer in owner.send_many(tensors, worker)]
 
 
-def _fetched(tensor: torch.Tensor) -> torch.Tensor:
+def _fetched(tensor: Any) -> torch.Tensor:
     """Return a local copy of a local or remote tensor."""
-    if pointer_in(tensor) is None:
-        return example_of(tensor)
-    remote: Any = tensor
-    fetched: torch.Tensor = remote.copy().get()
-    return fetched
+    return example_of(tensor) if pointer_in(tensor) is None else tensor.copy().get()

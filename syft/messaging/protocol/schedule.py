@@ -8,11 +8,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import torch
 
 from syft.exceptions import MalformedPlanError
+from syft.messaging.plan.plan import Plan
 from syft.messaging.plan.program import map_pattern
 from syft.messaging.protocol.base import MAX_PLANS
+from syft.messaging.protocol.transfer import pointer_in
+from syft.pointers.pointer_plan import PointerPlan
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
+    Workers = tuple[BaseWorker, ...] | None
 
 RUN, MOVE = "run", "move"
 MAX_VALUES = 20_000
@@ -48,6 +58,9 @@ class ScheduledMove:
     role: int
 
 
+ScheduledStep = ScheduledRun | ScheduledMove
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Schedule:
     """The steps of a protocol.
@@ -63,7 +76,7 @@ class Schedule:
     roles: tuple[str, ...]
     inputs: tuple[int, ...]
     states: tuple[int, ...]
-    steps: tuple[ScheduledRun | ScheduledMove, ...]
+    steps: tuple[ScheduledStep, ...]
     outputs: Any
 
     def input_numbers(self, role: int) -> range:
@@ -86,8 +99,7 @@ class Schedule:
         for number, step in enumerate(self.steps):
             for value in step.inputs + step.outputs if isinstance(step, ScheduledRun) else (step.source, step.target):
                 last[value] = number
-        for value in _numbers(self.outputs):
-            last[value] = len(self.steps)
+        map_pattern(lambda ref: last.update({ref.id: len(self.steps)}), self.outputs)
         return last
 
     def to_rows(self) -> tuple[Any, ...]:
@@ -97,17 +109,6 @@ class Schedule:
             for s in self.steps
         )
         return self.roles, self.inputs, self.states, steps, self.outputs
-
-
-def _numbers(pattern: object) -> list[int]:
-    found: list[int] = []
-
-    def note(ref: Any) -> Any:
-        found.append(ref.id)
-        return ref
-
-    map_pattern(note, pattern)
-    return found
 
 
 def from_rows(rows: object) -> Schedule:
@@ -130,7 +131,7 @@ def from_rows(rows: object) -> Schedule:
     return Schedule(roles, inputs, states, parsed, outputs)
 
 
-def _read_steps(steps: tuple[Any, ...], holders: list[int], roles: int) -> Iterator[ScheduledRun | ScheduledMove]:
+def _read_steps(steps: tuple[Any, ...], holders: list[int], roles: int) -> Iterator[ScheduledStep]:
     """Yield the steps; `holders` gets the role that holds each new value."""
     moved_away: set[int] = set()
     for row in steps:
@@ -182,3 +183,30 @@ def _check_value(number: object, holders: list[int]) -> bool:
     if type(number) is not int or not 0 <= number < len(holders):
         raise MalformedPlanError("A protocol uses a value before anything gives it.")
     return True
+
+
+def checked_plans(schedule: Schedule, plans: object, workers: Workers) -> list[Plan | PointerPlan]:
+    """Return the received plans of a protocol, one for each run."""
+    runs = schedule.runs()
+    if not isinstance(plans, tuple) or len(plans) != len(runs):
+        raise MalformedPlanError("A protocol has one plan for each run.")
+    for plan, run in zip(plans, runs, strict=True):
+        at_role = workers is not None and isinstance(plan, PointerPlan) and plan.location is workers[run.role]
+        if not isinstance(plan, Plan) and not at_role:
+            raise MalformedPlanError(f"A protocol runs plans of its roles, got a {type(plan).__name__}.")
+    return list(plans)
+
+
+def checked_state(schedule: Schedule, states: object, workers: Workers) -> list[list[torch.Tensor]]:
+    """Return the received state of each role."""
+    counts = [len(part) if type(part) is tuple else -1 for part in states] if isinstance(states, tuple) else None
+    if not isinstance(states, tuple) or counts != list(schedule.states):
+        raise MalformedPlanError("A protocol has a state for each role.")
+    for role, part in enumerate(states):
+        for tensor in part:
+            if not isinstance(tensor, torch.Tensor):
+                raise MalformedPlanError(f"The state of a role must be tensors, got a {type(tensor).__name__}.")
+            pointer = pointer_in(tensor)
+            if pointer is not None and (workers is None or pointer.location is not workers[role]):
+                raise MalformedPlanError("The state of a role is at another worker.")
+    return [list(part) for part in states]

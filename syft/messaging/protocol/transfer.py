@@ -10,6 +10,7 @@ import torch
 from syft.core.context import local_worker
 from syft.core.object import AbstractObject
 from syft.core.trees import iter_tensors, map_tensors
+from syft.exceptions import MalformedPlanError, TensorsNotCollocatedError
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan.plan import Plan
 from syft.pointers.lease import Lease
@@ -34,9 +35,6 @@ class Transfer:
     """Moves the tensors of one run of a protocol.
 
     Results of the run move. The caller's arguments stay where they are: a copy of each moves.
-
-    Args:
-        name: the name of the protocol, for the log.
     """
 
     def __init__(self, name: str) -> None:
@@ -51,12 +49,7 @@ class Transfer:
         return values
 
     def bring(self, values: object, worker: BaseWorker) -> Any:
-        """Return nested values with every tensor at a worker: local ones are sent, remote ones move.
-
-        Args:
-            values: tensors and pointers, in containers.
-            worker: the worker that needs them.
-        """
+        """Return nested values with every tensor at a worker: local ones are sent, remote ones move."""
         brought: dict[int, Any] = self._send_local(values, worker) if worker is not self.local else {}
 
         def at_worker(leaf: torch.Tensor | AbstractObject) -> Any:
@@ -105,3 +98,27 @@ class Transfer:
 def _leases(values: object) -> dict[int, Lease]:
     pointers = (pointer_in(leaf) for leaf in iter_tensors(values))
     return {id(pointer.lease): pointer.lease for pointer in pointers if pointer is not None}
+
+
+def require_at_worker(role: str, tensors: tuple[torch.Tensor, ...], worker: BaseWorker) -> None:
+    """Refuse an input of a role that is at another worker: data crosses only where the function sends it."""
+    for leaf in iter_tensors(tensors):
+        pointer = pointer_in(leaf)
+        if pointer is not None and pointer.location is not worker:
+            raise TensorsNotCollocatedError(
+                f"The role {role!r}, assigned to {worker.id!r},",
+                [f"this input is on {pointer.location.id!r}"],
+                f"If it may go there, move it: x.move({worker.id}).",
+            )
+
+
+def plan_results(result: object, count: int) -> tuple[torch.Tensor, ...]:
+    """Return the results of a plan as a tuple of `count` tensors; anything else is refused."""
+    found = (result,) if count == 1 else result
+    if count == 0:
+        return ()
+    if not isinstance(found, tuple | list) or len(found) != count:
+        raise MalformedPlanError(f"A plan of the protocol did not return {count} results.")
+    if not all(isinstance(item, torch.Tensor) for item in found):
+        raise MalformedPlanError("A plan of the protocol returned something other than tensors.")
+    return tuple(found)

@@ -20,8 +20,7 @@ from syft.hook.guards import guard_call
 from syft.hook.size_bounds import bound_sizes
 from syft.messaging.plan.arguments import match
 from syft.messaging.plan.checks import function_for
-from syft.messaging.plan.dry_run import fake_tensors, shape_functions
-from syft.messaging.plan.interpreter import Lookup, interpret
+from syft.messaging.plan.interpreter import Lookup, fake_tensors, interpret, shape_functions
 from syft.messaging.plan.plan import Plan
 from syft.pointers.pointer_plan import RUN_PLAN
 from syft.workers.access.tensor_spec import FakeInputs, TensorSpec, UnkeyedArguments, forms_in, frozen, shape_of_result

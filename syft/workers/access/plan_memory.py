@@ -9,8 +9,7 @@ import torch
 
 from syft.core.trees import iter_tensors
 from syft.messaging.plan.arguments import match
-from syft.messaging.plan.dry_run import MAX_OPERATIONS, fake_tensors
-from syft.messaging.plan.interpreter import run_steps
+from syft.messaging.plan.interpreter import MAX_OPERATIONS, fake_tensors, run_steps
 from syft.messaging.plan.plan import Plan
 from syft.messaging.plan.program import Program
 from syft.workers.access.fake_execution import fake_functions
@@ -95,7 +94,7 @@ def _memory(tensor: torch.Tensor) -> tuple[int, int]:
 def _measure(program: Program, inputs: list[Any], state: list[Any], ambient: bool) -> int:
     peak = 0
     values: dict[int, Any] = {}
-    last_uses = _last_uses(program)
+    last_uses = program.last_uses((*program.state, *program.inputs))
     try:
         with fake_tensors(ambient):
             fakes = FakeInputs()
@@ -110,16 +109,3 @@ def _measure(program: Program, inputs: list[Any], state: list[Any], ambient: boo
     except Exception:  # shapes depend on values, or the plan fails: the peak so far counts
         return peak
     return peak
-
-
-def _last_uses(program: Program) -> dict[int, list[Any]]:
-    """Return, for each operation, the placeholders that nothing after it needs."""
-    needed = {id(place) for place in (*iter_tensors(program.outputs), *program.state, *program.inputs)}
-    last: dict[int, list[Any]] = {}
-    for number in range(len(program.operations) - 1, -1, -1):
-        operation = program.operations[number]
-        for place in iter_tensors((operation.cmd_args, operation.cmd_kwargs, operation.return_ids)):
-            if id(place) not in needed:
-                needed.add(id(place))
-                last.setdefault(number, []).append(place)
-    return last

@@ -13,7 +13,7 @@ import torch
 from syft.core.trees import map_tensors
 from syft.grid.isolation.proxies.objects import size_in_bytes
 from syft.hook.functions import function_of
-from syft.messaging.plan.dry_run import quiet
+from syft.messaging.plan.interpreter import quiet
 from syft.workers.access.fake_execution import Prediction
 from syft.workers.access.tensor_spec import FakeInputs, TensorSpec, shape_of_result
 

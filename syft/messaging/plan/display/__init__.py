@@ -1,1 +1,1 @@
-"""Text, tables and drawings of plans."""
+"""Text, tables and graphs of plans."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from syft.core.trees import iter_tensors
 from syft.messaging.message import Operation
 from syft.messaging.plan.checks import function_for
 from syft.messaging.plan.commands import EXPECT, EXPECT_PROPERTY, GRAD_MODE, GRADIENT, NUMEL, OPTIMIZER_STEP, SIZE
@@ -36,8 +37,11 @@ UNARY = {"neg": "-", "invert": "~", "pos": "+"}
 _PREFIXES = {"torch.nn.functional.": "F.", "torch._C._nn.": "F.", "torch.functional.": "torch.", "torch._VF.": "torch."}
 
 
-def short_name(name: str) -> str:
-    """Return the last part of the name of an operation."""
+def title_of(operation: Operation, text: str) -> str:
+    """Return the last part of the name of an operation; a step of an optimizer is its text."""
+    name = operation.cmd_name
+    if name == OPTIMIZER_STEP:
+        return text
     if name.endswith((".__get__", ".__set__")):
         attribute, how = name.split(".")[-2:]
         return attribute if how == "__get__" else f"set {attribute}"
@@ -46,12 +50,7 @@ def short_name(name: str) -> str:
 
 
 class Names:
-    """Names of the values of a program: inputs and state by their own names, results x1, x2, sizes n1, n2.
-
-    Args:
-        program: the program.
-        optimizers: the optimizers of the plan.
-    """
+    """Names of the values of a program: inputs and state by their own names, results x1, x2, sizes n1, n2."""
 
     def __init__(self, program: Program, optimizers: Any = ()) -> None:
         self.program = program
@@ -65,19 +64,36 @@ class Names:
             self._names[id(placeholder)] = self._state(number, placeholder)
         self.optimizers = list(_numbered([type(optimizer).__name__ for optimizer in optimizers]))
 
-    def of(self, placeholder: Any) -> str:
-        """Return the name of a value, made at its first use."""
+    def of(self, placeholder: Any, letter: str | None = None) -> str:
+        """Return the name of a value, made at its first use: with the letter, or as its tags say."""
         name = self._names.get(id(placeholder))
         if name is None:
-            letter = "n" if "#number" in placeholder.tags else "x"
-            name = self._names[id(placeholder)] = self._next(letter)
+            name = self._next(letter or ("n" if "#number" in placeholder.tags else "x"))
+            self._names[id(placeholder)] = name
         return name
 
-    def result(self, placeholder: PlaceHolder, letter: str) -> str:
-        """Return the name of a result that is known to be a size or a tensor."""
-        if id(placeholder) not in self._names:
-            self._names[id(placeholder)] = self._next(letter)
-        return self._names[id(placeholder)]
+    def value(self, value: object) -> str:
+        """Return nested arguments as text."""
+        if isinstance(value, PlaceHolder):
+            return self.of(value)
+        if isinstance(value, slice):
+            return f"slice({self.value(value.start)}, {self.value(value.stop)}, {self.value(value.step)})"
+        if isinstance(value, dict):
+            items = [f"{literal(key)}: {self.value(item)}" for key, item in list(value.items())[:MAX_ITEMS]]
+            return "{" + ", ".join(items + _rest(value)) + "}"
+        if isinstance(value, tuple | list):
+            text = ", ".join([*map(self.value, value[:MAX_ITEMS]), *_rest(value)])
+            return f"[{text}]" if isinstance(value, list) else f"({text}{',' if len(value) == 1 else ''})"
+        return literal(value)
+
+    def index(self, index: object) -> str:
+        """Return the text between the brackets of x[...]."""
+        if isinstance(index, tuple) and index:
+            return ", ".join([*map(self.index, index[:MAX_ITEMS]), *_rest(index)])
+        if isinstance(index, slice):
+            start, stop, step = ("" if p is None else self.value(p) for p in (index.start, index.stop, index.step))
+            return f"{start}:{stop}" + (f":{step}" if step else "")
+        return self.value(index)
 
     def _next(self, letter: str) -> str:
         self._counts[letter] += 1
@@ -94,18 +110,8 @@ class Names:
 
     def _argument(self, number: int, argument: Any) -> str:
         name = self._free(argument.name or f"arg{number}")
-        self._inside(name, argument.pattern)
+        self._names.update((id(placeholder), path) for path, placeholder in paths(name, argument.pattern))
         return name
-
-    def _inside(self, name: str, pattern: object) -> None:
-        if isinstance(pattern, PlaceHolder):
-            self._names[id(pattern)] = name
-        elif isinstance(pattern, tuple | list):
-            for number, item in enumerate(pattern):
-                self._inside(f"{name}[{number}]", item)
-        elif isinstance(pattern, dict):
-            for key, item in pattern.items():
-                self._inside(f"{name}[{literal(key)}]", item)
 
     def _state(self, number: int, placeholder: PlaceHolder) -> str:
         name = (placeholder.description or "").removeprefix("forward_func.")
@@ -113,6 +119,18 @@ class Names:
             name = f"constant_{number}" if "#constant" in placeholder.tags else f"state_{number}"
         text = "self" + "".join(f"[{part}]" if part.isdecimal() else f".{part}" for part in name.split("."))
         return text if text not in self._names.values() else f"{text}_{number}"
+
+
+def paths(path: str, pattern: object) -> Iterator[tuple[str, PlaceHolder]]:
+    """Yield the placeholders in a pattern with their paths: `x[0]['key']`."""
+    if isinstance(pattern, PlaceHolder):
+        yield path, pattern
+    elif isinstance(pattern, tuple | list):
+        for number, item in enumerate(pattern):
+            yield from paths(f"{path}[{number}]", item)
+    elif isinstance(pattern, dict):
+        for key, item in pattern.items():
+            yield from paths(f"{path}[{literal(key)}]", item)
 
 
 def _numbered(names: list[str]) -> Iterator[str]:
@@ -134,39 +152,8 @@ def literal(value: object) -> str:
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 4]}...{text[-1]}"
 
 
-def value_text(names: Names, value: object) -> str:
-    """Return nested arguments as text."""
-    if isinstance(value, PlaceHolder):
-        return names.of(value)
-    if isinstance(value, slice):
-        return (
-            f"slice({value_text(names, value.start)}, {value_text(names, value.stop)}, {value_text(names, value.step)})"
-        )
-    if isinstance(value, dict):
-        items = [f"{literal(key)}: {value_text(names, item)}" for key, item in list(value.items())[:MAX_ITEMS]]
-        return "{" + ", ".join(items + _rest(value)) + "}"
-    if isinstance(value, tuple | list):
-        items = [value_text(names, item) for item in value[:MAX_ITEMS]] + _rest(value)
-        if isinstance(value, list):
-            return f"[{', '.join(items)}]"
-        return f"({', '.join(items)}{',' if len(value) == 1 else ''})"
-    return literal(value)
-
-
 def _rest(value: Any) -> list[str]:
     return [f"... {len(value) - MAX_ITEMS} more"] if len(value) > MAX_ITEMS else []
-
-
-def index_text(names: Names, index: object) -> str:
-    """Return the text between the brackets of x[...]."""
-    if isinstance(index, tuple) and index:
-        return ", ".join([index_text(names, part) for part in index[:MAX_ITEMS]] + _rest(index))
-    if isinstance(index, slice):
-        start, stop, step = (
-            "" if part is None else value_text(names, part) for part in (index.start, index.stop, index.step)
-        )
-        return f"{start}:{stop}" + (f":{step}" if step else "")
-    return value_text(names, index)
 
 
 # --- one operation ------------------------------------------------------------------------------------------------
@@ -182,13 +169,13 @@ def statement(names: Names, operation: Operation) -> str:
         return {False: "with no_grad():", True: "with enable_grad():"}.get(args[0], "# as before")
     if name == EXPECT:
         relation = args[0] if args[3] else NEGATED[args[0]]
-        return f"check({value_text(names, args[1])} {relation} {value_text(names, args[2])})"
+        return f"check({names.value(args[1])} {relation} {names.value(args[2])})"
     if name == EXPECT_PROPERTY:
         return f"check({_property_check(names, args)})"
     if name.endswith(".__set__"):
-        return f"{value_text(names, args[0])}.{name.split('.')[-2]} = {value_text(names, args[1])}"
+        return f"{names.value(args[0])}.{name.split('.')[-2]} = {names.value(args[1])}"
     if name == "torch.Tensor.__setitem__" and len(args) == 3:
-        return f"{value_text(names, args[0])}[{index_text(names, args[1])}] = {value_text(names, args[2])}"
+        return f"{names.value(args[0])}[{names.index(args[1])}] = {names.value(args[2])}"
     text = _call(names, operation)  # before its results are named
     target = _target(names, operation)
     in_place = name.endswith("_") and bool(args and operation.return_ids) and operation.return_ids[0] is args[0]
@@ -206,30 +193,30 @@ def _pattern(names: Names, pattern: Any, letter: str) -> str:
     if pattern is None:
         return "_"
     if isinstance(pattern, PlaceHolder):
-        return names.result(pattern, letter)
+        return names.of(pattern, letter)
     parts = [_pattern(names, part, letter) for part in pattern[:MAX_ITEMS]] + _rest(pattern)
     inner = [f"({part})" if ", " in part else part for part in parts]
     return ", ".join(inner) + ("," if len(pattern) == 1 else "")
 
 
 def _property_check(names: Names, args: tuple[Any, ...]) -> str:
-    tensor, name, expected = value_text(names, args[0]), args[1], args[2]
+    tensor, name, expected = names.value(args[0]), args[1], args[2]
     if name == "has a gradient":
         return f"{tensor}.grad is {'not None' if expected else 'None'}"
     call = "()" if name in ("stride", "is_contiguous", "storage_offset", "is_conj", "is_neg") else ""
     if isinstance(expected, bool):
         return f"{'' if expected else 'not '}{tensor}.{name}{call}"
-    return f"{tensor}.{name}{call} == {value_text(names, expected)}"
+    return f"{tensor}.{name}{call} == {names.value(expected)}"
 
 
 def _call(names: Names, operation: Operation) -> str:
     name, args, kwargs = operation.cmd_name, operation.cmd_args, operation.cmd_kwargs
     if name == SIZE:
-        return f"{value_text(names, args[0])}.shape[{value_text(names, args[1])}]"
+        return f"{names.value(args[0])}.shape[{names.value(args[1])}]"
     if name == NUMEL:
-        return f"{value_text(names, args[0])}.numel()"
+        return f"{names.value(args[0])}.numel()"
     if name == GRADIENT:
-        return f"{value_text(names, args[0])}.grad"
+        return f"{names.value(args[0])}.grad"
     own = name.startswith(("torch.Tensor.", "syft.plan."))
     if own and not kwargs and args:
         short = _operator_call(names, name.rsplit(".", 1)[-1], name, args)
@@ -241,15 +228,15 @@ def _call(names: Names, operation: Operation) -> str:
 def _operator_call(names: Names, last: str, name: str, args: tuple[Any, ...]) -> str | None:
     """Return a call as a Python operator, or None."""
     if last == "__get__":
-        return f"{value_text(names, args[0])}.{name.split('.')[-2]}"
+        return f"{names.value(args[0])}.{name.split('.')[-2]}"
     if last == "__getitem__" and len(args) == 2:
-        return f"{value_text(names, args[0])}[{index_text(names, args[1])}]"
+        return f"{names.value(args[0])}[{names.index(args[1])}]"
     operator = last.strip("_") if last.startswith("__") else last
     if len(args) == 1 and operator in UNARY:
-        return UNARY[operator] + value_text(names, args[0])
+        return UNARY[operator] + names.value(args[0])
     if len(args) != 2:
         return None
-    one, other = value_text(names, args[0]), value_text(names, args[1])
+    one, other = names.value(args[0]), names.value(args[1])
     if last.startswith("__i") and operator[1:] in BINARY and operator not in BINARY:
         return f"{one} {BINARY[operator[1:]]}= {other}"
     if last.startswith("__r") and operator[1:] in BINARY and operator not in BINARY:
@@ -278,11 +265,11 @@ def call_arguments(names: Names, operation: Operation) -> list[str]:
         if key and is_default(value, default):
             skipped = True
         else:
-            texts.append(f"{key}={value_text(names, value)}" if skipped else value_text(names, value))
+            texts.append(f"{key}={names.value(value)}" if skipped else names.value(value))
     defaults = dict(parameters)
     for key, value in operation.cmd_kwargs.items():
         if not is_default(value, defaults.get(key, _NO_DEFAULT)):
-            texts.append(f"{key}={value_text(names, value)}")
+            texts.append(f"{key}={names.value(value)}")
     return texts
 
 
@@ -332,12 +319,7 @@ def _schema(operator: str) -> tuple[tuple[str, Any], ...]:
 
 
 def lines_of(names: Names, limit: int | None = None) -> list[str]:
-    """Return the text of a program, line by line.
-
-    Args:
-        names: the names of its values.
-        limit: the maximum number of operations shown.
-    """
+    """Return the text of a program, line by line."""
     operations = names.program.operations
     shown = operations if limit is None or len(operations) <= limit else operations[:limit]
     lines: list[str] = []
@@ -355,7 +337,7 @@ def lines_of(names: Names, limit: int | None = None) -> list[str]:
         lines.append(f"    {text}" if block is not None else text)
     if len(shown) < len(operations):
         return [*lines, f"... {len(operations) - len(shown)} more operations"]
-    return [*lines, f"return {value_text(names, names.program.outputs)}"]
+    return [*lines, f"return {names.value(names.program.outputs)}"]
 
 
 def header_of(names: Names, name: str) -> str:
@@ -366,26 +348,13 @@ def header_of(names: Names, name: str) -> str:
         if argument.by_name and not starred:
             texts.append("*")
             starred = True
-        fixed = not _holds_placeholder(argument.pattern)
-        texts.append(f"{called}={value_text(names, argument.pattern)}" if fixed else called)
+        fixed = next(iter_tensors(argument.pattern), None) is None
+        texts.append(f"{called}={names.value(argument.pattern)}" if fixed else called)
     return f"def {name if _NAME.fullmatch(name) and not keyword.iskeyword(name) else 'plan'}({', '.join(texts)}):"
 
 
-def _holds_placeholder(pattern: object) -> bool:
-    if isinstance(pattern, dict):
-        pattern = list(pattern.values())
-    if isinstance(pattern, tuple | list):
-        return any(map(_holds_placeholder, pattern))
-    return isinstance(pattern, PlaceHolder)
-
-
 def code_of(plan: Plan, limit: int | None = None) -> str:
-    """Return the operations of a plan as Python-like text.
-
-    Args:
-        plan: the plan.
-        limit: the maximum number of operations shown.
-    """
+    """Return the operations of a plan as Python-like text."""
     if not plan.is_built:
         return "# not built yet: plan.build(*examples)"
     names = Names(plan.program, plan.optimizers)

@@ -1,4 +1,4 @@
-"""Summaries of plans: a line with the code, a table, and a notebook view with a drawing."""
+"""Summaries of plans: a line with the code, a table, and a notebook view."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import dataclasses
 import functools
 import html
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from syft.core.references import TensorMeta
 from syft.core.trees import iter_tensors
-from syft.display import grid_html, table_html
-from syft.messaging.plan.commands import OPTIMIZER_STEP
-from syft.messaging.plan.display.code import Names, code_of, short_name, statement
-from syft.messaging.plan.display.drawing import svg_of
-from syft.messaging.plan.display.graph import graph_of, is_shown, joined, spec_text
-from syft.messaging.plan.dry_run import ValueSpec, marked, results_of, specs_of, with_other_sizes
+from syft.display import grid_html, grid_text, table_html
+from syft.messaging.plan.display.code import Names, code_of, statement, title_of
+from syft.messaging.plan.display.graph import PlanGraph, is_shown, joined, listed
+from syft.messaging.plan.interpreter import results_of, specs_of, with_other_sizes
+from syft.messaging.plan.state import NOT_PARAMETERS
 
 if TYPE_CHECKING:
     import torch
@@ -66,7 +67,7 @@ class SummaryRow:
 
 
 class Summary:
-    """A table of a built plan: print it, or let a notebook draw it.
+    """A table of a built plan: print it, or let a notebook show it.
 
     Shapes are those of the example that the plan was built with; a `*` marks sizes that follow the inputs. A plan
     that was received has no example, so its shapes stay blank unless examples are passed. Checks and sizes are counted
@@ -81,23 +82,22 @@ class Summary:
         self.name: str = _clean(plan.name)
         self._program = plan.program
         self._names = Names(plan.program, plan.optimizers)
-        self._specs: tuple[ValueSpec, ...] = specs_of(examples) or plan._input_specs
-        if self._specs and len(self._specs) != len(plan.program.inputs):
-            raise TypeError(f"The plan {plan.name!r} takes {len(plan.program.inputs)} tensors, got {len(self._specs)}.")
-        self._parameters = {id(p) for p in plan.program.state if not p.tags & {"#buffer", "#constant"}}
+        self._examples = specs_of(examples) or plan._input_specs
+        count = len(plan.program.inputs)
+        if self._examples and len(self._examples) != count:
+            raise TypeError(f"The plan {plan.name!r} takes {count} tensors, got {len(self._examples)}.")
+        self._parameters = {id(p) for p in plan.program.state if not p.tags & NOT_PARAMETERS}
 
     @functools.cached_property
-    def _results(self) -> list[tuple[ValueSpec | None, ...]]:
-        """The specs of all results."""
-        if not self._specs:
-            return [()] * len(self._program.operations)
-        results = results_of(self._program, self._specs)
-        return marked(results, results_of(self._program, self._others[-1])) if self._others else results
-
-    @functools.cached_property
-    def _others(self) -> list[tuple[ValueSpec, ...]]:
-        """Specs of inputs with other sizes."""
-        return with_other_sizes(self._program, self._specs) if self._specs else []
+    def _specs(self) -> tuple[list[str], list[list[str]]]:
+        """Shapes and dtypes as texts: of the inputs, and of the results of each operation."""
+        program, examples = self._program, self._examples
+        if not examples:
+            return [""] * len(program.inputs), [[]] * len(program.operations)
+        resized = [examples, *with_other_sizes(program, examples)][-1]
+        results = results_of(program, examples)
+        others = results if resized is examples else results_of(program, resized)
+        return _spec_texts(examples, resized), list(map(_spec_texts, results, others))
 
     @functools.cached_property
     def rows(self) -> list[SummaryRow]:
@@ -108,13 +108,12 @@ class Summary:
             if not is_shown(operation):
                 continue
             used = dict.fromkeys(iter_tensors((operation.cmd_args, operation.cmd_kwargs)))
-            specs = [spec_text(spec) for spec in self._results[number]]
             rows.append(
                 SummaryRow(
                     number,
-                    text if operation.cmd_name == OPTIMIZER_STEP else short_name(operation.cmd_name),
-                    _listed(joined([self._names.of(p) for p in used]), 4),
-                    _listed(specs, 3, "; "),
+                    title_of(operation, text),
+                    listed(joined(map(self._names.of, used)), 4),
+                    listed(self._specs[1][number], 3, "; "),
                     sum(_numel(p.child) for p in used if id(p) in self._parameters),
                 )
             )
@@ -129,28 +128,28 @@ class Summary:
         operations = len(self._program.operations)
         hidden = operations - len(self.rows)
         inputs = [
-            f"{self._names.of(p)} {spec_text(self._marked_inputs[n]) if self._specs else ''}".rstrip()
-            for n, p in enumerate(self._program.inputs)
+            f"{self._names.of(p)} {spec}".rstrip() for p, spec in zip(self._program.inputs, self._specs[0], strict=True)
         ]
         outputs = [self._names.of(p) for p in iter_tensors(self._program.outputs)]
         return {
             "operations": f"{operations:,}" + (f" ({hidden:,} of them sizes, checks and settings)" if hidden else ""),
             "parameters": f"{trainable + fixed:,} ({trainable:,} trainable, {fixed:,} not)",
             "state": f"{len(state):,} tensors, {sum(_numel(t) * t.dtype.itemsize for t, _ in state):,} bytes",
-            "inputs": f"{len(inputs):,}: {_listed(inputs, 8)}" if inputs else "0",
-            "outputs": f"{len(outputs):,}: {_listed(outputs, 8)}" if outputs else "0",
+            "inputs": f"{len(inputs):,}: {listed(inputs, 8)}" if inputs else "0",
+            "outputs": f"{len(outputs):,}: {listed(outputs, 8)}" if outputs else "0",
         }
 
-    def svg(self) -> str:
-        """Return a drawing of the plan as SVG text: inputs on top, outputs below, without sizes and checks."""
-        return svg_of(graph_of(self._names, self._marked_inputs, self._results), f"The plan {self.name}")
+    @property
+    def _graph(self) -> PlanGraph:
+        return PlanGraph(self._names, *self._specs)
 
-    @functools.cached_property
-    def _marked_inputs(self) -> tuple[ValueSpec, ...]:
-        if not self._others:
-            return self._specs
-        pairs = marked([self._specs], [self._others[-1]])
-        return tuple(spec for spec in pairs[0] if spec is not None)
+    def dot(self) -> str:
+        """Return the graph of the plan as DOT text, without sizes and checks."""
+        return self._graph.dot()
+
+    def svg(self) -> str:
+        """Return a drawing of the graph as SVG text; needs the program `dot` of Graphviz."""
+        return self._graph.svg()
 
     def _cells(self) -> list[tuple[str, ...]]:
         cells: list[tuple[str, ...]] = [
@@ -161,34 +160,28 @@ class Summary:
         return [*cells, ("", f"... {more} more operations", "", "", "")] if more > 0 else cells
 
     def __str__(self) -> str:
-        cells = [COLUMNS, *self._cells()]
-        widths = [max(len(row[column]) for row in cells) for column in range(len(COLUMNS))]
-        lines = ["  ".join(_aligned(row, widths)).rstrip() for row in cells]
-        rule = "-" * max(map(len, lines))
+        table = grid_text(COLUMNS, self._cells(), left=4)
+        rule = table.split("\n")[1]
         totals = [f"{name + ':':<12}{value}" for name, value in self.totals.items()]
         note = ["* follows the sizes of the inputs"] if any("*" in row.output for row in self.rows) else []
-        return "\n".join([f"Plan {self.name}", lines[0], rule, *lines[1:], rule, *totals, *note])
+        return "\n".join([f"Plan {self.name}", table, rule, *totals, *note])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return (
-            grid_html(f"Plan {self.name}", COLUMNS, self._cells())
-            + table_html("totals", self.totals.items())
-            + f"<div style='overflow:auto'>{self.svg()}</div>"
-        )
+        return grid_html(f"Plan {self.name}", COLUMNS, self._cells()) + table_html("totals", self.totals.items())
 
 
-def _aligned(row: tuple[str, ...], widths: list[int]) -> list[str]:
-    numbers = (0, len(COLUMNS) - 1)
-    return [
-        text.rjust(width) if n in numbers else text.ljust(width)
-        for n, (text, width) in enumerate(zip(row, widths, strict=True))
-    ]
+def _spec_texts(specs: Sequence[TensorMeta | None], resized: Sequence[TensorMeta | None]) -> list[str]:
+    """Return shapes and dtypes as texts, with a mark at the sizes that differ in the resized ones."""
+    others = resized if len(resized) == len(specs) else specs
+    return [_spec_text(a, b) for a, b in zip(specs, others, strict=True) if a is not None]
 
 
-def _listed(texts: list[str], limit: int, joint: str = ", ") -> str:
-    return joint.join(texts[:limit]) + (f"{joint}{len(texts) - limit} more" if len(texts) > limit else "")
+def _spec_text(spec: TensorMeta, other: TensorMeta | None) -> str:
+    shape = spec.shape if other is None or len(other.shape) != len(spec.shape) else other.shape
+    sizes = [f"{size}{'*' if size != b else ''}" for size, b in zip(spec.shape, shape, strict=True)]
+    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''}) {str(spec.dtype).removeprefix('torch.')}"
 
 
 def _numel(tensor: torch.Tensor) -> int:
@@ -196,15 +189,11 @@ def _numel(tensor: torch.Tensor) -> int:
 
 
 def html_of(plan: Plan) -> str:
-    """Return the notebook view of a plan: its labels, its code, and a drawing."""
+    """Return the notebook view of a plan: its labels and its code."""
     rows: list[tuple[str, object]] = [("id", _clean(plan.id)), ("owner", _owner(plan)), ("built", plan.is_built)]
     rows += [("tags", _clean(" ".join(sorted(plan.tags))))] if plan.tags else []
     rows += [("description", _clean(plan.description))] if plan.description else []
     if not plan.is_built:
         return table_html(f"Plan {_clean(plan.name)}", rows)
     code = html.escape(code_of(plan, MAX_REPR_OPERATIONS))
-    return (
-        table_html(f"Plan {_clean(plan.name)}", rows)
-        + f"<pre style='font-size:90%'>{code}</pre>"
-        + f"<details><summary>drawing</summary><div style='overflow:auto'>{Summary(plan).svg()}</div></details>"
-    )
+    return table_html(f"Plan {_clean(plan.name)}", rows) + f"<pre style='font-size:90%'>{code}</pre>"

@@ -14,7 +14,7 @@ from syft.exceptions import PlanBuildError
 from syft.messaging.mutation import alters
 from syft.messaging.plan.arguments import describe_arguments, example_of
 from syft.messaging.plan.checks import check
-from syft.messaging.plan.dry_run import ValueSpec, specs_of
+from syft.messaging.plan.interpreter import Specs, specs_of
 from syft.messaging.plan.program import Argument, Program
 from syft.messaging.plan.record.module_binding import name_captured, optimizers_of
 from syft.messaging.plan.record.recording import Recorder, current, memory_of
@@ -38,7 +38,7 @@ class PlanRecording:
     lines: list[tuple[str, int]]
     optimizers: list[Any]
     stateful: list[Any]
-    specs: tuple[ValueSpec, ...]
+    specs: Specs
 
 
 def record(
@@ -52,13 +52,6 @@ def record(
 
     It runs twice: a difference means that it depends on something that is not part of the plan, such as a counter or
     a Python random number.
-
-    Args:
-        function: the function.
-        state: placeholders of the declared state.
-        args: example arguments.
-        kwargs: example keyword arguments.
-        last: arguments that the plan adds: the state, or nothing.
     """
     if current() is not None:
         raise PlanBuildError("Building another plan", hint="Build it outside of the function, and call it.")

@@ -38,12 +38,7 @@ class _Link:
 
 
 class ModuleBinding:
-    """Where the modules hold the tensors of a state.
-
-    Args:
-        modules: the modules that a function uses.
-        state: the placeholders of the state.
-    """
+    """Where the modules hold the tensors of a state."""
 
     def __init__(self, modules: Iterable[torch.nn.Module] = (), state: Iterable[PlaceHolder] = ()) -> None:
         of_tensor = {id(placeholder.child): placeholder for placeholder in state}

@@ -14,23 +14,20 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from syft.core import context
 from syft.core.callsite import user_line
 from syft.core.dispatch import function_name
+from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import CommandNotAllowedError
 from syft.hook.functions import CONSTRUCTORS, name_of
 from syft.hook.syft_tensor import SyftTensor
-from syft.messaging.plan.commands import (
-    GRAD_MODE,
-    GRADIENT,
-    OPTIMIZER_STEP,
-    gradient_of,
-)
-from syft.messaging.plan.metadata_access import READS, VALUE_READS
+from syft.messaging.plan.commands import GRAD_MODE, GRADIENT, OPTIMIZER_STEP, gradient_of
+from syft.messaging.plan.metadata_access import READS, VALUE_READS, read
 from syft.messaging.plan.record.recording_state import RecordingState, current, example, memory_of, set_current
-from syft.messaging.plan.record.unrecorded_guard import UnrecordedGuard, optimizer_steps
 from syft.tensors.placeholder import PlaceHolder
 
 if TYPE_CHECKING:
@@ -56,12 +53,7 @@ _ZERO_GRAD = frozenset(
 
 
 class Recorder(TorchFunctionMode, RecordingState):
-    """One recording.
-
-    Args:
-        state: placeholders of the tensors that the plan declares as its state.
-        optimizers: the optimizers that the function has as variables.
-    """
+    """One recording of a function, with its declared state and the optimizers among its variables."""
 
     def __init__(self, state: list[PlaceHolder], optimizers: Iterable[Any] = ()) -> None:
         TorchFunctionMode.__init__(self)
@@ -98,11 +90,7 @@ class Recorder(TorchFunctionMode, RecordingState):
             self.snapshot.restore()
 
     def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Record a call, unless it only reads a property of a tensor."""
         kwargs = kwargs or {}
@@ -110,15 +98,14 @@ class Recorder(TorchFunctionMode, RecordingState):
             return func(*args, **kwargs)
         if func is torch._C._set_grad_enabled:
             return self._set_grad(func, bool(args[0]))
-        reader = READS.get(func)
-        if reader is not None:
+        if func in READS:
             if not args:
                 (_, first), *others = kwargs.items()
                 args, kwargs = (first,), dict(others)
             placeholder = self._placeholders.get(id(args[0]))
             if placeholder is None or id(args[0]) in self._of_state:
                 return func(*args, **kwargs)
-            return reader(self, func, placeholder, args, kwargs)
+            return read(self, func, placeholder, args, kwargs)
         if func in VALUE_READS or _iterates(func):
             if func is _Tensor.__index__:
                 self.run(func, args, kwargs)  # torch tries it on other tensors, to find a signature
@@ -281,6 +268,53 @@ def _grad_context(frame: FrameType) -> tuple[str, Any]:
     while frame.f_back is not None and frame.f_back.f_code.co_filename == frame.f_code.co_filename:
         frame = frame.f_back
     return frame.f_code.co_name, frame.f_locals.get("self")
+
+
+class UnrecordedGuard(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Refuse computations on recorded tensors that the function mode does not see."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.recorder = recorder
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Refuse a computation on recorded tensors."""
+        if not self.recorder.running and any(map(self.recorder.is_traced, iter_tensors((args, kwargs or {})))):
+            raise self.recorder._refuse(
+                f"{func}, called without one of torch's Python functions,", "Use a torch call for it."
+            )
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def optimizer_steps(recorder: Recorder) -> Iterator[None]:
+    """Record each step of a torch optimizer as one operation: its Python code depends on its state."""
+
+    def before(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if current() is recorder:
+            if any(callable(arg) for arg in (*args, *kwargs.values()) if arg is not optimizer):
+                raise recorder._refuse("A step with a closure", "Write forward and backward before optimizer.step().")
+            recorder._require_settings()
+            recorder.running += 1
+            recorder.snapshot.save_optimizer(optimizer)
+            for group in optimizer.param_groups:
+                map_tensors(recorder._placeholder_of, group["params"])
+
+    def after(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if current() is recorder:
+            recorder.running -= 1
+            recorder.step(optimizer)
+            if optimizer.state and optimizer not in recorder.stateful:
+                recorder.stateful.append(optimizer)
+
+    hooks = [register_optimizer_step_pre_hook(before), register_optimizer_step_post_hook(after)]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 __all__ = ["Recorder", "current", "memory_of"]

@@ -40,11 +40,7 @@ def set_current(recorder: Recorder) -> Any:
 
 
 class RecordingState:
-    """The operations and values of one recording.
-
-    Args:
-        state: placeholders of the tensors that the plan declares as its state.
-    """
+    """The operations and values of one recording, which begins with the declared state."""
 
     def __init__(self, state: list[PlaceHolder]) -> None:
         self.operations: list[Operation] = []
@@ -141,17 +137,11 @@ class RecordingState:
             return self._placeholder_of(value)
         if value is None or value is Ellipsis or type(value) in _LITERALS:
             return value
-        if type(value) is torch.Size:
-            return tuple([self.symbolic(item) for item in value])
-        if isinstance(value, list | tuple):
+        if isinstance(value, list):
+            return [self.symbolic(item) for item in value]
+        if isinstance(value, tuple):
             items = [self.symbolic(item) for item in value]
-            return (
-                items
-                if isinstance(value, list)
-                else type(value)(items)
-                if type(value) in RETURN_TYPES
-                else tuple(items)
-            )
+            return type(value)(items) if type(value) in RETURN_TYPES else tuple(items)
         if isinstance(value, dict):
             return {self._key(key): self.symbolic(item) for key, item in value.items()}
         if isinstance(value, slice):

@@ -7,7 +7,9 @@ is recorded that it is the same at each run.
 
 from __future__ import annotations
 
+import math
 import operator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,13 +24,7 @@ _NUMBERS = (int, float)
 
 
 class _Recorded:
-    """Base of recorded integers and floats.
-
-    Args:
-        recorder: the recording it belongs to.
-        value: its value for the example.
-        placeholder: its placeholder in the operations.
-    """
+    """Base of recorded integers and floats."""
 
     recorder: RecordingState
     value: Any
@@ -44,41 +40,12 @@ class _Recorded:
         self.recorder.check_number("==", self, self.value, True)
         return self.value
 
-    def __hash__(self) -> int:
-        return hash(self.fixed())
-
     def __repr__(self) -> str:
         return repr(self.value)
-
-    def __str__(self) -> str:
-        return str(self.fixed())
-
-    def __format__(self, spec: str) -> str:
-        return format(self.fixed(), spec)
 
     def __bool__(self) -> bool:
         self.recorder.check_number("!=", self, 0, self.value != 0)
         return bool(self.value)
-
-    def __int__(self) -> int:
-        return int(self.fixed())
-
-    __trunc__ = __int__
-
-    def __float__(self) -> float:
-        return float(self.fixed())
-
-    def __round__(self, ndigits: int | None = None) -> Any:
-        return round(self.fixed(), ndigits)
-
-    def __floor__(self) -> int:
-        return int(self.fixed() // 1)
-
-    def __ceil__(self) -> int:
-        return int(-(-self.fixed() // 1))
-
-    def __abs__(self) -> Any:
-        return abs(self.fixed())
 
     def __pow__(self, other: object) -> Any:
         return self.fixed() ** plain(other) if isinstance(other, (*_NUMBERS, _Recorded)) else NotImplemented
@@ -183,16 +150,28 @@ def _on_bits(name: str, reflected: bool) -> Any:
     return compute
 
 
+def _of_fixed(function: Callable[..., Any]) -> Any:
+    return lambda self, *args: function(self.fixed(), *args)
+
+
+# Methods that need the plain number.
+_OF_FIXED: dict[str, Callable[..., Any]] = {
+    "hash": hash, "str": str, "format": format, "int": int, "trunc": int, "float": float, "round": round,
+    "floor": math.floor, "ceil": math.ceil, "abs": abs,
+}  # fmt: skip
+
+
 def _install() -> None:
     """Set Python's operators, which override those of torch's symbolic numbers."""
     for cls in (RecordedInt, RecordedFloat):
+        for name, function in _OF_FIXED.items():
+            setattr(cls, f"__{name}__", _of_fixed(function))
         for name in ARITHMETIC:
             if name != "neg":
                 setattr(cls, f"__{name}__", _binary(name, reflected=False))
                 setattr(cls, f"__r{name}__", _binary(name, reflected=True))
         for relation, function in RELATIONS.items():
             setattr(cls, f"__{function.__name__}__", _comparison(relation))
-        cls.__hash__ = _Recorded.__hash__  # type: ignore[method-assign]
     for name in ("and", "or", "xor", "lshift", "rshift"):
         setattr(RecordedInt, f"__{name}__", _on_bits(name, reflected=False))
         setattr(RecordedInt, f"__r{name}__", _on_bits(name, reflected=True))

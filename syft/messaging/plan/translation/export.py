@@ -10,8 +10,7 @@ import torch
 from syft.core.trees import map_tensors
 from syft.exceptions import PlanTranslationError
 from syft.messaging.plan.commands import EXPECT, RELATIONS
-from syft.messaging.plan.translation.module import COMMON, Functions, PlanModule
-from syft.messaging.plan.translation.translator import PlanTranslator
+from syft.messaging.plan.translation.translator import COMMON, Functions, PlanModule, PlanTranslator
 
 # Metadata of nodes with files and lines of the author.
 _TRACES = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "from_node")

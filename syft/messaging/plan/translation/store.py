@@ -6,7 +6,19 @@ import dataclasses
 from typing import Any
 
 from syft.exceptions import MalformedPlanError, SerdeError
-from syft.messaging.plan.translation.table import KINDS, kind_of, translator_of
+from syft.messaging.plan.translation.export import PlanTranslatorExport
+from syft.messaging.plan.translation.torchscript import PlanTranslatorTorchscript
+from syft.messaging.plan.translation.translator import PlanTranslator
+
+KINDS: dict[str, type[PlanTranslator]] = {cls.kind: cls for cls in (PlanTranslatorTorchscript, PlanTranslatorExport)}
+
+
+def _translator_of(kind: object) -> Any:
+    """Return a translator by its class or the name of its kind."""
+    name = getattr(kind, "kind", kind)
+    if type(name) is not str or name not in KINDS:
+        raise ValueError(f"There is no translation {str(name)[:60]!r}. Choose one of {', '.join(KINDS)}.")
+    return KINDS[name]
 
 
 @dataclasses.dataclass(slots=True)
@@ -93,7 +105,7 @@ class Translatable:
             kind: "torchscript" or "torch.export", or the class of a translator.
             *examples: tensors to translate with; needed only for a plan that was not built here.
         """
-        translator = translator_of(kind_of(kind))(self, *examples)
+        translator = _translator_of(kind)(self, *examples)
         data = translator.to_bytes()
         if not self._translations.is_fresh(self.state):
             self.__dict__["_translations"] = Translations()
@@ -109,7 +121,7 @@ class Translatable:
         Args:
             kind: "torchscript" or "torch.export", or the class of a translator.
         """
-        for name in list(KINDS) if kind is None else [kind_of(kind)]:
+        for name in list(KINDS) if kind is None else [_translator_of(kind).kind]:
             self._translations.data.pop(name, None)
             self._translations.own.discard(name)
         self.pointers = {}
@@ -125,8 +137,8 @@ class Translatable:
         Args:
             kind: "torchscript" or "torch.export", or the class of a translator.
         """
-        name = kind_of(kind)
-        stored = self._translations
+        translator = _translator_of(kind)
+        name, stored = translator.kind, self._translations
         if name not in stored.data:
             raise KeyError(
                 f"The plan {self.name!r} has no translation {name!r}. Make it: plan.add_translation({name!r})."
@@ -142,4 +154,4 @@ class Translatable:
                 "accept. Set worker.trusts_translations = True if you trust everyone who can reach it, or make "
                 f"your own translation: plan.add_translation({name!r}, *examples)."
             )
-        return translator_of(name).load(stored.data[name])
+        return translator.load(stored.data[name])

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import functools
 import io
-import warnings
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
-from torch.jit._trace import TracerWarning
 
 from syft.exceptions import PlanTranslationError
 from syft.messaging.plan.commands import EXPECT, RELATIONS
-from syft.messaging.plan.translation.module import COMMON, Functions, PlanModule
-from syft.messaging.plan.translation.translator import PlanTranslator
+from syft.messaging.plan.interpreter import quiet
+from syft.messaging.plan.translation.translator import COMMON, Functions, PlanModule, PlanTranslator
 from syft.tensors.placeholder import PlaceHolder
 
 _DEBUG = ".debug_pkl"
@@ -81,7 +78,7 @@ class PlanTranslatorTorchscript(PlanTranslator):
         _require_typed(self.plan.program.outputs)
         trace: Callable[..., Any] = torch.jit.trace
         before = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
-        with _quiet():
+        with quiet():
             # The inputs would be stored in the file; PlanTranslator checks the result itself.
             inputs = (*positional.values(), *names.values())
             traced = trace(module, inputs, check_trace=False, strict=False, _store_inputs=False)
@@ -94,7 +91,7 @@ class PlanTranslatorTorchscript(PlanTranslator):
     def read(data: bytes) -> Any:
         """Load a ScriptModule: runs code of its author."""
         load: Callable[..., Any] = torch.jit.load
-        with _quiet():
+        with quiet():
             return load(io.BytesIO(data), map_location="cpu")
 
 
@@ -107,15 +104,6 @@ def _require_typed(outputs: object) -> None:
         raise PlanTranslationError(f"it returns a {type(outputs).__name__}; results in TorchScript must be tensors.")
     for value in values:
         _require_typed(value)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence the deprecation of torch.jit and the warnings of traces: the translator checks the result."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"`torch\.jit\.\w+` is deprecated", DeprecationWarning)
-        warnings.simplefilter("ignore", TracerWarning)
-        yield
 
 
 def _without_debug(file: io.BytesIO) -> bytes:

@@ -2,20 +2,148 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import keyword
+import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from syft.core.trees import map_tensors
+from syft.core.references import TensorMeta
+from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import PlanTranslationError
-from syft.messaging.plan.dry_run import ValueSpec, specs_of, with_other_sizes
+from syft.hook.syft_tensor import SyftTensor
+from syft.messaging.message import Operation
+from syft.messaging.plan.arguments import example_of
+from syft.messaging.plan.checks import function_for
+from syft.messaging.plan.commands import ARITHMETIC, GRAD_MODE, GRADIENT, NUMEL, OPTIMIZER_STEP, SIZE
 from syft.messaging.plan.executor import Compiled
-from syft.messaging.plan.translation.module import Functions, PlanModule, module_of, signature
+from syft.messaging.plan.interpreter import Specs, interpret, specs_of, with_other_sizes
+from syft.messaging.plan.program import Argument, Program
+from syft.tensors.placeholder import PlaceHolder
 
 if TYPE_CHECKING:
     from syft.messaging.plan.plan import Plan
 
 SEED = 7
+Functions = dict[str, Callable[..., Any] | None]
+TRAINING = frozenset(
+    {
+        OPTIMIZER_STEP,
+        GRADIENT,
+        "torch.Tensor.backward",
+        "torch.autograd.backward",
+        "torch.autograd.grad",
+        "torch.Tensor.grad.__get__",
+        "torch.Tensor.grad.__set__",
+    }
+)
+# Sizes keep the type that the translator gives them; the mode of autograd changes no value.
+COMMON: Functions = {
+    GRAD_MODE: None,
+    SIZE: lambda tensor, dim: tensor.size(dim),
+    NUMEL: lambda tensor: tensor.numel(),
+    **{f"syft.plan.{name}": function for name, function in ARITHMETIC.items()},
+}
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
+_MODULE_NAMES = frozenset(dir(torch.nn.Module()))
+
+
+class PlanModule(torch.nn.Module):
+    """The program of a plan as a module, with copies of the state under the names it has in the plan."""
+
+    def __init__(self, program: Program, functions: Functions) -> None:
+        super().__init__()
+        for number, operation in enumerate(program.operations):
+            if operation.cmd_name in TRAINING:
+                raise PlanTranslationError(
+                    f"Operation {number} of the plan is {operation.cmd_name}, which trains: gradients and steps of "
+                    "optimizers can't be stored in torch files. Translate a plan of the model alone."
+                )
+        self._program = program
+        self._functions = functions
+        self._paths = [self._keep(number, placeholder) for number, placeholder in enumerate(program.state)]
+
+    def run(self, *arguments: object) -> Any:
+        """Run the program with tensors in the containers of `signature`."""
+        state = [functools.reduce(getattr, path, self) for path in self._paths]
+        return interpret(self._program, list(iter_tensors(arguments)), state, self._function)
+
+    def _function(self, operation: Operation) -> Callable[..., Any] | None:
+        name = operation.cmd_name
+        return self._functions[name] if name in self._functions else function_for(name)
+
+    def _keep(self, number: int, placeholder: PlaceHolder) -> list[str]:
+        """Put a copy of a tensor where its name says; one without a good name gets a number."""
+        tensor = placeholder.child
+        if isinstance(tensor, SyftTensor) or not isinstance(tensor, torch.Tensor):
+            raise PlanTranslationError("The state of the plan is not here, or is encoded; get it first: plan.get_().")
+        path = (placeholder.description or "").removeprefix("forward_func.").split(".")
+        if not self._is_free(path):
+            path = [f"state_{number}"]
+        inner: torch.nn.Module = self
+        for part in path[:-1]:
+            inner = _child(inner, part)
+        copied = example_of(tensor)
+        if isinstance(copied, torch.nn.Parameter):
+            inner.register_parameter(path[-1], copied)
+        else:
+            inner.register_buffer(path[-1], copied)
+        return path
+
+    def _is_free(self, path: list[str]) -> bool:
+        if not all(re.fullmatch(r"[A-Za-z0-9_]{1,99}", part) and part not in _MODULE_NAMES for part in path):
+            return False
+        inner: Any = self
+        for part in path[:-1]:
+            inner = getattr(inner, part, torch.nn.Module())
+            if not isinstance(inner, torch.nn.Module):
+                return False
+        return not hasattr(inner, path[-1])
+
+
+def _child(module: torch.nn.Module, name: str) -> torch.nn.Module:
+    if not hasattr(module, name):
+        module.add_module(name, torch.nn.Module())
+    return getattr(module, name)  # type: ignore[no-any-return]
+
+
+def signature(program: Program) -> dict[str, Argument]:
+    """Return the arguments that hold tensors, by name, without other values in their patterns."""
+    found: dict[str, Argument] = {}
+    for number, argument in enumerate(program.arguments):
+        pattern = _tensors_only(argument.pattern)
+        if pattern is not None:
+            name = argument.name or ""
+            free = _NAME.fullmatch(name) and not keyword.iskeyword(name) and name not in (*found, "self")
+            found[name if free else f"argument_{number}"] = dataclasses.replace(argument, pattern=pattern)
+    return found
+
+
+def _tensors_only(pattern: object) -> Any:
+    if isinstance(pattern, PlaceHolder):
+        return pattern
+    if isinstance(pattern, tuple | list):
+        parts = [part for item in pattern if (part := _tensors_only(item)) is not None]
+        return type(pattern)(parts) if parts else None
+    if isinstance(pattern, dict):
+        named = {key: part for key, item in pattern.items() if (part := _tensors_only(item)) is not None}
+        return named or None
+    return None
+
+
+def module_of(program: Program, functions: Functions) -> PlanModule:
+    """Return a module whose forward has the arguments of `signature`, for torch reads its names."""
+    parameters = signature(program)
+    names = sorted(parameters, key=lambda name: parameters[name].by_name)
+    space: dict[str, Any] = {}
+    code = f"def forward(self, {', '.join(names)}):\n    return self.run({', '.join(parameters)})\n"
+    exec(compile(code, "<plan>", "exec"), space)  # noqa: S102  (of names checked by `signature`)
+    members = {"forward": space["forward"], "__module__": "plan"}
+    cls: type[PlanModule] = type("PlanModule", (PlanModule,), members)
+    return cls(program, functions)
 
 
 class PlanTranslator:
@@ -32,7 +160,7 @@ class PlanTranslator:
 
     def __init__(self, plan: Plan, *examples: object) -> None:
         self.plan = plan
-        self.specs: tuple[ValueSpec, ...] = specs_of(examples) or plan._input_specs
+        self.specs: Specs = specs_of(examples) or plan._input_specs
         self.signature = signature(plan.program)
         if len(self.specs) != len(plan.program.inputs):
             raise PlanTranslationError(
@@ -62,7 +190,7 @@ class PlanTranslator:
             return data
         raise failure or PlanTranslationError(f"The plan {self.plan.name!r} can't be translated to {self.kind}.")
 
-    def _translated(self, module: PlanModule, specs: tuple[ValueSpec, ...]) -> bytes:
+    def _translated(self, module: PlanModule, specs: Specs) -> bytes:
         try:
             return self.write(module, *self.arguments(specs))
         except Exception as error:
@@ -74,13 +202,7 @@ class PlanTranslator:
         return PlanTranslationError(f"The plan {self.plan.name!r} can't be translated to {self.kind}: {reason}")
 
     def write(self, module: PlanModule, positional: dict[str, Any], named: dict[str, Any]) -> bytes:
-        """Translate a module and return the bytes of a file.
-
-        Args:
-            module: the module.
-            positional: positional arguments, with their names.
-            named: keyword arguments.
-        """
+        """Translate a module and return the bytes of a file."""
         raise NotImplementedError(f"{type(self).__name__} must implement write()")
 
     @staticmethod
@@ -95,12 +217,12 @@ class PlanTranslator:
 
     # --- examples -------------------------------------------------------------------------------------------
 
-    def inputs(self, specs: tuple[ValueSpec, ...]) -> list[torch.Tensor]:
+    def inputs(self, specs: Specs) -> list[torch.Tensor]:
         """Return generated inputs: random numbers, and zeros for integers, which are often indices."""
         generator = torch.Generator().manual_seed(SEED)
         return [_generated(spec, generator) for spec in specs]
 
-    def arguments(self, specs: tuple[ValueSpec, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def arguments(self, specs: Specs) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return generated arguments: positional ones, and named ones."""
         inputs = iter(self.inputs(specs))
         named: dict[bool, dict[str, Any]] = {False: {}, True: {}}
@@ -108,15 +230,15 @@ class PlanTranslator:
             named[parameter.by_name][name] = map_tensors(lambda _: next(inputs), parameter.pattern)
         return named[False], named[True]
 
-    def _expected(self, specs: tuple[ValueSpec, ...]) -> Any:
+    def _expected(self, specs: Specs) -> Any:
         """Run the plan itself on copies of its state."""
         program = self.plan.program
-        state = [_copied(placeholder.child) for placeholder in program.state]
+        state = [example_of(placeholder.child) for placeholder in program.state]
         with torch.random.fork_rng(devices=()):
             torch.manual_seed(SEED)
             return Compiled(program).run(self.inputs(specs), state, ())
 
-    def _check(self, data: bytes, specs: tuple[ValueSpec, ...], must_run: bool) -> None:
+    def _check(self, data: bytes, specs: Specs, must_run: bool) -> None:
         """Compare a translation with the plan; one for other sizes may raise, but not differ."""
         expected = self._expected(specs)
         with torch.random.fork_rng(devices=()):
@@ -135,16 +257,11 @@ class PlanTranslator:
             )
 
 
-def _generated(spec: ValueSpec, generator: torch.Generator) -> torch.Tensor:
+def _generated(spec: TensorMeta, generator: torch.Generator) -> torch.Tensor:
     if spec.dtype.is_floating_point or spec.dtype.is_complex:
         values = torch.rand(spec.shape, generator=generator).to(spec.dtype)
         return values.requires_grad_(spec.requires_grad)
     return torch.zeros(spec.shape, dtype=spec.dtype)
-
-
-def _copied(tensor: torch.Tensor) -> Any:
-    copied = tensor.detach().clone()
-    return torch.nn.Parameter(copied, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else copied
 
 
 def _same(found: Any, expected: Any) -> bool:
