@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import mmap
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from syft.grid.isolation.session.peering import SupervisedDelegations
     from syft.grid.isolation.session.vault_calls import VaultCalls
 
-logger = logging.getLogger("syft.node")
 # For bytes that the supervisor passes: it has checked their size.
 NO_LIMIT = 1 << 62
 
@@ -144,18 +142,6 @@ def load_object(worker: BaseWorker, frame: Frame) -> tuple[ObjectId, Any]:
     if isinstance(obj, StoredDataset) and type(obj_id) is str:
         trainer_of(worker).datasets[obj_id.removeprefix(DATASET)] = obj.dataset
     return obj_id, obj
-
-
-def run_to_exit(run: Callable[[], None], name: str) -> NoReturn:
-    """Run a process to its end, and exit without returning to the code of the template."""
-    code = 1
-    try:
-        run()
-        code = 0
-    except Exception:
-        logger.exception("The %s process ends with an error", name)
-    finally:
-        os._exit(code)
 
 
 class SessionObjectManager(ObjectManager):

@@ -164,9 +164,5 @@ CHECKED: Calls = {
     "sched_getscheduler": (145, 120),
 }
 
-# Calls by role. All roles have the same calls today; each has its own row so that one can be restricted alone.
-ROLES: dict[str, tuple[Calls, ...]] = {
-    "session": (MEMORY, THREADS, SIGNALS, FACTS, DESCRIPTORS, MESSAGES),
-    "vault": (MEMORY, THREADS, SIGNALS, FACTS, DESCRIPTORS, MESSAGES),
-    "program": (MEMORY, THREADS, SIGNALS, FACTS, DESCRIPTORS, MESSAGES),
-}
+# Calls with any arguments.
+ALLOWED: Calls = {**MEMORY, **THREADS, **SIGNALS, **FACTS, **DESCRIPTORS, **MESSAGES, **LOOKUPS}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import struct
 from typing import Any
 
@@ -19,6 +20,9 @@ from syft.federated.client import session
 from syft.federated.client.fit_service import trainer_of
 from syft.federated.client.stored_dataset import StoredDataset
 from syft.federated.client.train_config import TrainConfig
+from syft.grid.isolation.children.worker import NO_LIMIT
+from syft.grid.isolation.processes.channel import Channel
+from syft.grid.isolation.processes.progress import ProgressPage
 from syft.grid.isolation.programs.process import ProgramProcess, job
 from syft.grid.isolation.records.call_codec import operation_of
 from syft.grid.isolation.records.items import tuples
@@ -176,3 +180,9 @@ def describe_model(process: ProgramProcess, body: bytearray, obj_id: ObjectId) -
     if not isinstance(hosted, Hosted):
         raise SerdeError("This is not a hosted model.")
     return serialize(hosted.details(), process.worker)
+
+
+def main(fds: list[int], settings: dict[str, Any]) -> None:
+    """Serve the supervisor until it closes the channel."""
+    channel, page = fds
+    ProgramProcess(Channel(socket.socket(fileno=channel), NO_LIMIT), ProgressPage(page), settings).run()

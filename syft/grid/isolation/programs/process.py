@@ -15,7 +15,6 @@ from syft.federated.client.federated_client import FederatedClient
 from syft.federated.client.secure_aggregation.client_policy import Identity, require_secure
 from syft.grid.isolation.children.services import Services
 from syft.grid.isolation.children.worker import load_object
-from syft.grid.isolation.confinement.limits import CallClock, Limits
 from syft.grid.isolation.processes.channel import Channel, Frame, FrameKind
 from syft.grid.isolation.processes.progress import ProgressPage
 from syft.hook.torch_hook import TorchHook
@@ -89,7 +88,6 @@ class ProgramProcess:
         self._channel = channel
         self._progress = progress
         self._budget = ByteBudget(settings["max_user_in_flight_bytes"], name="a program")
-        self._clock = CallClock(Limits.from_plain(settings["limits"]))
         self.settings = settings
         self.worker = ProgramWorker(settings["id"], Services(channel), settings)
         TorchHook(torch, local_worker=self.worker)
@@ -121,7 +119,7 @@ class ProgramProcess:
         name, args = frame.header
         self._progress.write(name)
         try:
-            with self._clock.call(), spending(self._budget):
+            with spending(self._budget):
                 if name not in JOBS:
                     raise SerdeError(f"There is no program {name!r}.")
                 output = JOBS[name](self, frame.body, *args)

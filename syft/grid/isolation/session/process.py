@@ -17,9 +17,7 @@ from syft.grid.isolation.children.worker import (
     SessionObjectManager,
     SessionWorker,
     SupervisedStorage,
-    run_to_exit,
 )
-from syft.grid.isolation.confinement.limits import CallClock, Limits
 from syft.grid.isolation.processes.channel import Channel, FrameKind
 from syft.grid.isolation.processes.progress import ProgressPage
 from syft.grid.isolation.session import commands
@@ -53,7 +51,6 @@ class SessionProcess:
         self._services = services
         # The supervisor bounds the bytes that the user sends; this bounds the bytes after decompression.
         self.budget = ByteBudget(settings["max_user_in_flight_bytes"], name="your session")
-        self._clock = CallClock(Limits.from_plain(settings["limits"]))
         self.worker = SessionWorker(settings["id"], services, settings["trust_script_modules"])
         self.worker.routes = party_routes() if settings["purpose"] else routes()
         TorchHook(torch, local_worker=self.worker)
@@ -109,7 +106,7 @@ class SessionProcess:
     ) -> None:
         self.worker.progress.write("")
         # The supervisor reads this channel only until it has the answer.
-        with self._clock.call(), self._services.over(channel):
+        with self._services.over(channel):
             written, left = respond(self.worker, session, request)
         if left is not None:
             leaving[number] = left
@@ -123,12 +120,8 @@ def main(fds: list[int], settings: dict[str, Any]) -> None:
     """Serve one user until the supervisor closes the control channel."""
     control, shared, page = fds
     services = Services(Channel(socket.socket(fileno=shared), NO_LIMIT))
-
-    def run() -> None:
-        process = SessionProcess(services, ProgressPage(page), settings)
-        process.run(Channel(socket.socket(fileno=control), _MAX_ORDER))
-
-    run_to_exit(run, "session")
+    process = SessionProcess(services, ProgressPage(page), settings)
+    process.run(Channel(socket.socket(fileno=control), _MAX_ORDER))
 
 
 def prepare() -> None:

@@ -14,13 +14,14 @@ import msgpack  # type: ignore[import-untyped,unused-ignore]
 from syft.core.id_provider import SLICE_PREFIX, ObjectId
 from syft.core.references import ObjectMeta
 from syft.exceptions import NotPermittedError, SerdeError, SyftError
-from syft.grid.isolation.processes.channel import Bytes, Frame
+from syft.grid.isolation.processes.channel import Bytes
 from syft.grid.isolation.programs.handle import fresh_program
 from syft.grid.isolation.records.records import Blob, Record
 from syft.grid.isolation.records.slices import write_slice
 from syft.grid.isolation.supervisor.arguments import object_id, several, text
-from syft.grid.isolation.supervisor.call_table import CallingUser, Reply, serves
-from syft.grid.isolation.supervisor.object_calls import accessible, value_fd
+from syft.grid.isolation.supervisor.call_table import Reply, serves
+from syft.grid.isolation.supervisor.object_calls import accessible, payer_of
+from syft.grid.isolation.supervisor.session_handle import SessionHandle
 from syft.grid.isolation.supervisor.supervisor import Supervisor
 from syft.grid.storage.interface import Item
 
@@ -36,26 +37,22 @@ MAX_PLANS = 16
 
 
 @serves("programs")
-def list_hashes(supervisor: Supervisor, principal: CallingUser, frame: Frame) -> list[str]:
+def list_hashes(caller: SessionHandle, body: bytearray) -> list[str]:
     """Return the hashes of the programs that the user may run now."""
     now = time.time()
-    return sorted({rule.hash for rule in supervisor.node.programs.list() if not rule.refusal(principal.user, (), now)})
+    return sorted({rule.hash for rule in caller.node.programs.list() if not rule.refusal(caller.user, (), now)})
 
 
 @serves("run_program", text, several(object_id))
-def run_program(
-    supervisor: Supervisor, principal: CallingUser, frame: Frame, digest: str, ids: tuple[ObjectId, ...]
-) -> Reply:
+def run_program(caller: SessionHandle, body: bytearray, digest: str, ids: tuple[ObjectId, ...]) -> Reply:
     """Run the owner's copy of an allowed program, on data sets and on values of the user."""
     if not ids:
         raise SerdeError("A program needs at least one data set.")
-    items = [accessible(supervisor, principal, obj_id) for obj_id in ids]
-    rule = supervisor.node.programs.count_run(principal.user, digest, ids)
-    plan = supervisor.node.programs.plan_bytes(rule)
-    data = [(item.id, value_fd(supervisor, item)) for item in items]
-    with fresh_program(supervisor, principal.user, data) as program:
-        body = _LENGTH.pack(len(plan)) + plan + frame.body
-        output = program.run("plan", (rule.max_outputs,), body)
+    items = [accessible(caller, obj_id) for obj_id in ids]
+    rule = caller.node.programs.count_run(caller.user, digest, ids)
+    plan = caller.node.programs.plan_bytes(rule)
+    with fresh_program(caller.supervisor, caller.user, items) as program:
+        output = program.run("plan", (rule.max_outputs,), _LENGTH.pack(len(plan)) + plan + body)
     if len(output) > _OVERHEAD + _NUMBER * rule.max_outputs:
         raise NotPermittedError(f"The output of the program takes {len(output)} bytes, more than its rule allows.")
     return Reply(None, output)
@@ -81,13 +78,13 @@ class DescribedPlans:
     non_mutating: set[str]
 
 
-def describe_plans(supervisor: Supervisor, user: str | None, plans: Mapping[str, Blob]) -> DescribedPlans:
+def describe_plans(caller: SessionHandle, plans: Mapping[str, Blob]) -> DescribedPlans:
     """Describe plans by the hash of their bytes; at most `MAX_PLANS` of them."""
     found = DescribedPlans({}, set())
     for digest, blob in list(plans.items())[:MAX_PLANS]:
         if not blob.dropped:
             with contextlib.suppress(SyftError):
-                facts = describe_stored_plan(supervisor, blob.data, user)
+                facts = describe_stored_plan(caller.supervisor, blob.data, caller.user)
                 found.code[digest] = str(facts["code"])
                 if facts["alters"] is False:
                     found.non_mutating.add(digest)
@@ -100,15 +97,13 @@ def hidden_plans(plans: Mapping[str, Blob], described: DescribedPlans) -> tuple[
     return (f"the code of {', '.join(hidden[:8])} can't be shown",) if hidden else ()
 
 
-def describe_copy(
-    supervisor: Supervisor, user: str | None, value: Bytes
-) -> tuple[tuple[int, ...] | None, tuple[str, ...]]:
+def describe_copy(caller: SessionHandle, value: Bytes) -> tuple[tuple[int, ...] | None, tuple[str, ...]]:
     """Return the shape of a sealed tensor, or None, and a description of each object in a sealed copy.
 
     Raises:
         SyftError: it can't be read.
     """
-    with fresh_program(supervisor, user) as program:
+    with fresh_program(caller.supervisor, caller.user) as program:
         shape, specs = msgpack.unpackb(program.run("describe_copy", (), value))
     return None if shape is None else tuple(shape), tuple(map(str, specs))
 
@@ -116,13 +111,11 @@ def describe_copy(
 # --- verification -------------------------------------------------------------------------------------------------
 
 
-def keep_slice(
-    supervisor: Supervisor, request_id: str, records: Iterable[Record], user: str | None, payer: object
-) -> None:
+def keep_slice(caller: SessionHandle, request_id: str, records: Iterable[Record]) -> None:
     """Store the records of a request, for `verify`."""
     value = write_slice(records)
     item = Item(f"{SLICE}{request_id}", ObjectMeta("sealed"), memory=len(value))
-    supervisor.node.object_manager.adopt(item, value, user, payer, hidden=True)
+    caller.node.object_manager.adopt(item, value, caller.user, payer_of(caller), hidden=True)
 
 
 def verify(supervisor: Supervisor, request_id: str, sealed: str) -> dict[str, Any]:
@@ -147,11 +140,9 @@ def verify(supervisor: Supervisor, request_id: str, sealed: str) -> dict[str, An
         if item is None or item.stamp != stamp:
             raise SyftError(f"Request {request_id} can't be verified: the data set {used!r} was changed or deleted.")
         items.append(item)
-    # Opened after all checks: an error in between would leak descriptors.
-    data = [(item.id, value_fd(supervisor, item)) for item in items]
     why = ""
     try:
-        with fresh_program(supervisor, None, data) as program:
+        with fresh_program(supervisor, None, items) as program:
             found = program.run("replay", tuple(row["ids"]), bytes(node.object_manager.value(kept)))
         same = bytes(found) == bytes(node.object_manager.value(copy))
     except SyftError as error:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from syft.core.id_provider import ObjectId, is_id
-from syft.exceptions import SerdeError, SessionEndedError
+from syft.exceptions import SerdeError, SessionEndedError, SyftError
 from syft.grid.isolation.processes.channel import Bytes, Channel, Frame, FrameKind, pair
 from syft.grid.isolation.processes.handle import ProcessHandle
-from syft.grid.isolation.supervisor.call_table import CallingUser
+from syft.grid.isolation.supervisor.call_table import Reply, call
 from syft.grid.isolation.supervisor.connection_limits import MAX_PROCESS_RELAYS, ConnectionLimits
 from syft.workers.execution.session import Session
 from syft.workers.transport.framing import RefusedBody
@@ -21,12 +22,14 @@ from syft.workers.transport.framing import RefusedBody
 if TYPE_CHECKING:
     from syft.grid.isolation.supervisor.supervisor import Supervisor
     from syft.grid.isolation.supervisor.vault_handle import VaultHandle
+    from syft.grid.node.node import Node
 
 logger = logging.getLogger("syft.node")
 # Seconds to wait for the exit of a process whose channel closed, so that its exit reason is available.
 _LAST_SECONDS = 1.0
 # Maximum number of objects moved by one request that are reported to the client.
 MAX_MOVED = 256
+_MAX_ERROR = 4000
 Moved = tuple[tuple[ObjectId, str], ...]
 
 
@@ -102,18 +105,42 @@ class SessionHandle(ProcessHandle):
             pass  # it ended
 
     def _serve_shared(self) -> None:
-        principal = CallingUser(self.user, self.role, self)
         try:
             while (frame := self._shared.receive()) is not None:
                 if frame.kind is not FrameKind.CALL:
                     raise SerdeError("A session process may send calls only on this channel.")
-                self.supervisor.answer(principal, self._shared, frame)
+                self.answer(self._shared, frame)
         except OSError:
             pass  # it ended while it was answered
         except SerdeError as error:
             logger.warning("The session process of %r violated the protocol and is ended: %s", self.user, error)
             self.end()
         self.end_lost()
+
+    def answer(self, channel: Channel, frame: Frame) -> None:
+        """Serve a call of the process."""
+        try:
+            if isinstance(frame.body, RefusedBody):
+                raise frame.body.error
+            found = call(self, frame)
+        except SyftError as error:
+            channel.send(FrameKind.ERROR, (type(error).__name__, str(error)[:_MAX_ERROR]))
+            return
+        except Exception:
+            logger.exception("A call of the session process of %r failed", self.user)
+            channel.send(FrameKind.ERROR, ("SyftError", "The call failed at the node; its log has the reason."))
+            return
+        reply = found if isinstance(found, Reply) else Reply(found)
+        try:
+            channel.send(FrameKind.RESULT, reply.header, reply.body, reply.fds)
+        finally:
+            for fd in reply.fds:
+                os.close(fd)
+
+    @property
+    def node(self) -> Node:
+        """The node."""
+        return self.supervisor.node
 
     @property
     def is_over(self) -> bool:
@@ -185,7 +212,6 @@ class Relay:
         self._number = 0
         # Objects that moved into the vault with the last request, and why.
         self.moved: Moved = ()
-        self._principal = CallingUser(process.user, process.role, process, session)
 
     def respond(self, request: Bytes) -> tuple[bytes | bytearray, int | None]:
         """Relay a request, and return the answer and the number under which objects leave with it.
@@ -195,16 +221,15 @@ class Relay:
             ByteBudgetError: the answer exceeds the byte budget.
         """
         self._number += 1
-        supervisor = self.process.supervisor
         try:
-            with supervisor.watchdog.call(self.process.child, self.process.progress.read):
+            with self.process.supervisor.watchdog.call(self.process.child, self.process.progress.read):
                 self._send(request)
                 while (frame := self.channel.receive()) is not None:
                     if frame.kind is FrameKind.ANSWER:
                         return self._accept(frame)
                     if frame.kind is not FrameKind.CALL:
                         raise SerdeError("A session process may send answers and calls only.")
-                    supervisor.answer(self._principal, self.channel, frame)
+                    self.process.answer(self.channel, frame)
         except OSError:
             pass
         except SerdeError as error:
