@@ -6,7 +6,6 @@ once on torch's fake tensors for each combination of name and specs; its effects
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
@@ -51,6 +50,8 @@ _ARITHMETIC = SIDE_EFFECT_FREE | {
     for written in WRITING
     for name in (written, written.removesuffix("_"))
 }
+# The effects of calls, by their names and specs.
+_CACHE: dict[tuple[Any, ...], Effects] = {}
 _METADATA_TYPES = (torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
@@ -91,7 +92,12 @@ def _effects(call: ProxyCall, name: str, args: tuple[Any, ...], kwargs: dict[str
     """Return the effects of a call, and collect its tensors by position."""
     grad_enabled = call.operation.grad_enabled
     key = (name, grad_enabled, torch.get_default_dtype(), _frozen(args, call), _frozen(kwargs, call))
-    return _remembered(key, _UncachedArguments(args, kwargs))
+    effects = _CACHE.get(key)
+    if effects is None:
+        if len(_CACHE) >= _MAX_REMEMBERED:
+            _CACHE.clear()
+        effects = _CACHE[key] = _worked_out(name, args, kwargs, grad_enabled)
+    return effects
 
 
 def _effects_from_own_values(call: ProxyCall) -> Effects:
@@ -116,27 +122,7 @@ def _metadata(name: str, prediction: Prediction) -> Any:
     return value
 
 
-class _UncachedArguments:
-    """Arguments that are passed along with a cache key without being part of it."""
-
-    __slots__ = ("args", "kwargs")
-
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.args = args
-        self.kwargs = kwargs
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is _UncachedArguments
-
-    def __hash__(self) -> int:
-        return 0
-
-
-@functools.lru_cache(maxsize=_MAX_REMEMBERED)
-def _remembered(key: tuple[Any, ...], carried: _UncachedArguments) -> Effects:
-    name, grad_enabled = key[0], key[1]
-    args, kwargs = carried.args, carried.kwargs
-    carried.args, carried.kwargs = (), {}  # the cache must not keep tensors alive
+def _worked_out(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: bool) -> Effects:
     spec_args, spec_kwargs = map_tensors(_spec, (args, kwargs))
     prediction = work_out(name, spec_args, spec_kwargs, grad_enabled)
     if not prediction.is_known and prediction.error is None and name in FIXED_SHAPE:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 import torch
@@ -115,16 +115,6 @@ class Proxy(AbstractObject):
     def is_leaf(self) -> bool:
         """Whether the tensor is a leaf of autograd's graph."""
         return self.spec.is_leaf
-
-    @property
-    def has_grad(self) -> bool:
-        """Whether the tensor has a gradient."""
-        return self.grad is not None
-
-    @property
-    def leaves(self) -> set[Proxy]:
-        """The leaf proxies that a backward pass from this one reaches."""
-        return walk([self])[0]
 
     @property
     def source(self) -> AutogradNode | Proxy | None:
@@ -313,6 +303,15 @@ def value_bytes(proxy: AnyProxy) -> int:
     else:
         parts = [proxy.data, proxy.targets] if isinstance(proxy, DatasetProxy) else []
     return sum(size_in_bytes(part.spec) for part in parts)
+
+
+def specs_in(value: object) -> Iterator[TensorSpec]:
+    """Yield the specs in nested arguments or results."""
+    if isinstance(value, TensorSpec):
+        yield value
+    elif isinstance(value, dict | tuple | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from specs_in(item)
 
 
 def size_in_bytes(spec: TensorSpec) -> int:

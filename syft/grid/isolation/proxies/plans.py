@@ -107,9 +107,9 @@ def _written(program: Program) -> frozenset[int]:
 
 def _applied(call: ProxyCall, effects: Effects) -> ProxyResult:
     found = call.apply(effects)
-    for change in effects.changes:
-        proxy = call.proxy_at(change.position)
-        if change.has_grad:
+    for position, spec in effects.prediction.changed:
+        proxy = call.proxy_at(position)
+        if spec.has_grad:
             call.give_gradient(proxy)
         elif proxy.is_leaf:
             proxy.grad = None

@@ -11,7 +11,7 @@ from typing import Any, TypeGuard
 import torch
 
 from syft.core.trees import map_tensors
-from syft.grid.isolation.proxies.objects import size_in_bytes
+from syft.grid.isolation.proxies.objects import size_in_bytes, specs_in
 from syft.hook.functions import function_of
 from syft.messaging.plan.dry_run import quiet
 from syft.workers.access.fake_execution import Prediction
@@ -49,7 +49,7 @@ def try_on_ones(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_e
         kwargs: its keyword arguments, likewise.
         grad_enabled: whether autograd records it.
     """
-    if sum(size_in_bytes(spec) for spec in _specs((args, kwargs))) > _MAX_BYTES:
+    if sum(size_in_bytes(spec) for spec in specs_in((args, kwargs))) > _MAX_BYTES:
         return Prediction(False)
     fakes = _Ones()
     try:
@@ -58,14 +58,6 @@ def try_on_ones(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_e
             return Prediction(True, shape_of_result(outline), outline, fakes.changed())
     except Exception:
         return Prediction(False)
-
-
-def _specs(value: object) -> list[TensorSpec]:
-    if isinstance(value, TensorSpec):
-        return [value]
-    if isinstance(value, dict):
-        value = list(value.values())
-    return [spec for item in value for spec in _specs(item)] if isinstance(value, list | tuple) else []
 
 
 def with_own_values(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, Any, Any] | None:

@@ -25,12 +25,19 @@ from syft.grid.isolation.children.vault_commands import PART
 from syft.grid.isolation.proxies.calls import attribute, call_on_proxies
 from syft.grid.isolation.proxies.effects import MoveToVault, ProxyResult
 from syft.grid.isolation.proxies.moves import MovedObject, detach_moved, plan_move
-from syft.grid.isolation.proxies.objects import PROXIES, AnyProxy, DatasetProxy, ObjectProxy, Proxy, tensor_proxy
+from syft.grid.isolation.proxies.objects import (
+    PROXIES,
+    AnyProxy,
+    DatasetProxy,
+    ObjectProxy,
+    Proxy,
+    describe,
+    tensor_proxy,
+)
 from syft.grid.isolation.records.call_codec import write_call, write_put
 from syft.grid.isolation.records.items import PARTS, read_meta
 from syft.grid.isolation.records.records import DeleteRecord, encode
 from syft.grid.isolation.session.call_arguments import CallArguments
-from syft.grid.isolation.session.proxy_results import ProxyResults
 from syft.grid.isolation.supervisor.session_handle import MAX_MOVED
 from syft.grid.storage.interface import Item
 from syft.messaging.message import Operation
@@ -38,6 +45,7 @@ from syft.messaging.mutation import changed_values
 from syft.messaging.plan.plan import Plan
 from syft.messaging.plan.plan_hash import plan_hash
 from syft.pointers.pointer_plan import RUN_PLAN
+from syft.pointers.remote_call import rebuild_container
 from syft.serde import deserialize
 from syft.workers.execution.execute import ATTRIBUTES, MAX_ATTRIBUTES, WORKER_COMMANDS
 from syft.workers.execution.results import ResultStore
@@ -50,6 +58,21 @@ if TYPE_CHECKING:
 _MAX_RELEASED = 256
 # Maximum number of steps in which the arguments of one call move: a plan, then the objects connected with its state.
 _MAX_MOVES = 8
+
+
+class ProxyResults(ResultStore):
+    """Stores the proxies of the results of a call in the vault, and describes them."""
+
+    def _register(self, result: object) -> Any:
+        if isinstance(result, PROXIES):
+            result.why = f"it was computed from private data by {self.operation.cmd_name}"
+            self._keep(result)
+            return describe(result)
+        if type(result) is dict:
+            return {key: self._register(item) for key, item in result.items()}
+        if isinstance(result, tuple | list) and not isinstance(result, torch.Size):
+            return rebuild_container(type(result), [self._register(item) for item in result])
+        return result  # metadata, or a result that is an argument
 
 
 class VaultCalls:
@@ -126,13 +149,13 @@ class VaultCalls:
             arguments, result = self._run_on_proxies(operation)
             self._flush_released()
             written = encode(write_call(arguments.for_vault(), self.worker)) if result.has_effect else b""
-            results = ProxyResults(self.worker, session, operation)
+            results = ProxyResults(self.worker, session, operation, (), {})
             response = results.register(result.result)
             if written:
                 try:
                     self._post(written)
                 except Exception:
-                    results.withdraw()
+                    results.withdraw()  # the call did not reach the vault
                     raise
             return response
 
@@ -259,7 +282,7 @@ class VaultCalls:
         with self._lock:
             self._flush_released()
             sent = dataclasses.replace(operation, return_ids=tuple(return_ids))
-            response = ProxyResults(self.worker, session, sent).register(proxy)
+            response = ProxyResults(self.worker, session, sent, (), {}).register(proxy)
             self.post(sent)
             return response
 
