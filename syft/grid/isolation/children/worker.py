@@ -40,13 +40,7 @@ NO_LIMIT = 1 << 62
 
 
 class SessionStore(ObjectStore):
-    """The objects of a session process. Other ids are looked up among the published objects of the node.
-
-    Args:
-        worker_id: the id of the node.
-        worker: the worker.
-        services: the supervisor.
-    """
+    """The objects of a session process. Other ids are looked up among the published objects of the node."""
 
     def __init__(self, worker_id: object, worker: SessionWorker, services: Services) -> None:
         super().__init__(worker_id)
@@ -155,11 +149,7 @@ class SessionObjectManager(ObjectManager):
 
 
 class SupervisedStorage(Storage):
-    """The user's part of the node's store, behind the supervisor.
-
-    Args:
-        services: the supervisor.
-    """
+    """The user's part of the node's store, behind the supervisor."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -193,13 +183,7 @@ class SupervisedStorage(Storage):
 
 
 class SessionWorker(BaseWorker, FederatedClient):
-    """The worker of one user at a node.
-
-    Args:
-        id: the name of the node.
-        services: the supervisor.
-        trusts_script_modules: whether script modules that the user sends are loaded.
-    """
+    """The worker of one user at a node."""
 
     # Owners refer to objects by the text of their ids, so users must not choose ids that look like others.
     takes_any_id = False
@@ -227,10 +211,6 @@ class SessionWorker(BaseWorker, FederatedClient):
         session = super().open_session(client_id)
         session.routes = self.routes
         return session
-
-    def look(self, obj_id: ObjectId) -> Any:
-        """Return an object, or its proxy."""
-        return self.object_store.look(obj_id)
 
     def forget(self, obj_id: ObjectId) -> None:
         """Drop a published object that was deleted at the node."""

@@ -48,17 +48,18 @@ def apply_limits(limits: Limits, size: int | None) -> list[str]:
     """
     # RLIMIT_NPROC counts the threads of all processes of a user, and seccomp denies fork anyway.
     wanted = [
-        ("core dumps", "RLIMIT_CORE", 0),
-        ("file size", "RLIMIT_FSIZE", 0),  # no writing to files; sockets, pipes and shared mappings are not affected
-        ("open files", "RLIMIT_NOFILE", limits.open_files),
+        ("core dumps", resource.RLIMIT_CORE, 0),
+        (
+            "file size",
+            resource.RLIMIT_FSIZE,
+            0,
+        ),  # no writing to files; sockets, pipes and shared mappings are not affected
+        ("open files", resource.RLIMIT_NOFILE, limits.open_files),
     ]
     if size is not None:
-        wanted.append(("memory", "RLIMIT_AS", size + limits.memory))
+        wanted.append(("memory", resource.RLIMIT_AS, size + limits.memory))
     active = []
-    for name, constant, value in wanted:
-        which = getattr(resource, constant, None)
-        if which is None:
-            continue
+    for name, which, value in wanted:
         hard = resource.getrlimit(which)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         with contextlib.suppress(OSError, ValueError):

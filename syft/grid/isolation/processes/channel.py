@@ -120,14 +120,11 @@ class Channel:
         if len(view) <= 1 << 16:
             first, view = first + bytes(view), memoryview(b"")
         with self._writing:
-            self._send_first(first, fds)
+            sent = socket.send_fds(self.sock, [first], list(fds)) if fds else self.sock.send(first)
+            if sent < len(first):
+                self.sock.sendall(memoryview(first)[sent:])
             while view:
                 view = view[self.sock.send(view[:_ONE_SEND]) :]
-
-    def _send_first(self, data: bytes, fds: Sequence[int]) -> None:
-        sent = socket.send_fds(self.sock, [data], list(fds)) if fds else self.sock.send(data)
-        if sent < len(data):
-            self.sock.sendall(memoryview(data)[sent:])
 
     def receive(self) -> Frame | None:
         """Return the next frame; None if the other end is closed. Raises SerdeError for a malformed frame.

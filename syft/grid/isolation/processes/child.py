@@ -1,4 +1,4 @@
-"""ConfinedProcess: the supervisor's handle on a confined process, and how such a process ended."""
+"""Confined processes as the supervisor sees them: their ends, and the call that each runs."""
 
 from __future__ import annotations
 
@@ -6,27 +6,17 @@ import contextlib
 import os
 import signal
 import threading
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from syft.grid.isolation.confinement.limits import Limits
+from syft.grid.isolation.processes.progress import ProgressPage
+
+if TYPE_CHECKING:
+    from syft.grid.isolation.processes.template import Template
 
 # Exit codes of a confined process, besides those its entry point chooses.
 FAILED, OUT_OF_MEMORY = 70, 71
-
-
-@dataclass(frozen=True, slots=True)
-class ExitReason:
-    """How a confined process ended.
-
-    A process can choose how it ends. The exit reason of a vault must not reach its user.
-
-    Attributes:
-        code: exit code, negative for the number of the signal that ended it, or None if nothing is known.
-        text: one sentence for display.
-    """
-
-    code: int | None
-    text: str
 
 
 class ConfinedProcess:
@@ -39,6 +29,7 @@ class ConfinedProcess:
         role: its role.
         limits: its limits.
         confinement: names of the measures that confine it, see `confinement.confine`.
+        exit_code: exit code, negative for the number of the signal that ended it, or None if nothing is known.
     """
 
     def __init__(self, pid: int, pidfd: int, role: str, limits: Limits) -> None:
@@ -49,7 +40,7 @@ class ConfinedProcess:
         self.confinement: list[str] = []
         self._lock = threading.Lock()
         self._killed = ""
-        self._reason: ExitReason | None = None
+        self.exit_code: int | None = None
         self._has_ended = threading.Event()
 
     def is_alive(self) -> bool:
@@ -64,28 +55,26 @@ class ConfinedProcess:
                 with contextlib.suppress(ProcessLookupError):
                     signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
 
-    def wait(self, timeout: float | None = None) -> ExitReason:
-        """Wait for the end of the process.
+    def wait(self, timeout: float | None = None) -> str:
+        """Wait for the end of the process, and return how it ended.
 
         Raises:
             TimeoutError: if it still runs after `timeout` seconds.
         """
         if not self._has_ended.wait(timeout):
             raise TimeoutError(f"process {self.pid} ({self.role}) still runs after {timeout:g} s")
-        assert self._reason is not None  # noqa: S101
-        return self._reason
+        return self.end_reason()
 
     def end_reason(self) -> str:
-        """Return how the process ended, in one sentence."""
-        reason = self._reason
-        return "the process runs" if reason is None else reason.text
+        """Return how the process ended, in one sentence. It can choose that, so users of a vault must not see it."""
+        return "the process runs" if self.is_alive() else self._explain(self.exit_code)
 
     def set_ended(self, code: int | None) -> None:
         """Record the end of the process, with its exit code or the negative number of a signal."""
         with self._lock:
             if self.pidfd is None:
                 return
-            self._reason = ExitReason(code, self._explain(code))
+            self.exit_code = code
             os.close(self.pidfd)
             self.pidfd = None
             self._has_ended.set()
@@ -104,5 +93,27 @@ class ConfinedProcess:
             return f"the process ran out of memory (limit memory, {self.limits.memory} bytes)"
         return "the process ended with an error" if code == FAILED else f"the process ended with exit code {code}"
 
-    def __repr__(self) -> str:
-        return f"<ConfinedProcess {self.pid}, {self.role}, {self.end_reason()}>"
+
+class ProcessHandle:
+    """A confined process with a progress page, which it gets as its last descriptor."""
+
+    child: ConfinedProcess
+
+    def __init__(self) -> None:
+        self.progress = ProgressPage()
+
+    def start(
+        self, template: Template, role: str, fds: Sequence[int], settings: Mapping[str, Any], limits: Limits
+    ) -> None:
+        """Fork the process; see `Template.fork`."""
+        try:
+            self.child = template.fork(role, [*fds, self.progress.fileno()], settings, limits)
+        finally:
+            self.progress.close_descriptor()
+
+    def end_reason(self) -> str:
+        """Return how the process ended, after a short wait for its end, and the call that it ran."""
+        with contextlib.suppress(TimeoutError):
+            self.child.wait(2.0)
+        call = self.progress.read()
+        return f"{self.child.end_reason()}{f', while it ran {call}' if call else ''}"

@@ -29,11 +29,7 @@ FIRST_FD = 3
 
 
 def serve(control: int) -> None:
-    """Run the template until the supervisor closes its end of the control socket.
-
-    Args:
-        control: file descriptor of this process's end of the control socket.
-    """
+    """Run the template until the supervisor closes its end of the control socket."""
     sock = socket.socket(fileno=control)
     os.set_inheritable(control, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor handles Ctrl-C; this process ends with the socket
@@ -64,12 +60,14 @@ class _ForkServer:
                 self._mains[role] = _load(dotted)
             except Exception:
                 self._problems[role] = traceback.format_exc(limit=-3)
-        _warm_up()
+        # Load modules that every child uses first, so that all children share them.
+        _reseed()
+        torch.add(torch.ones(2), torch.ones(2)).sum().item()
         gc.collect()
         gc.freeze()
         # Collections would write to pages that are shared with all children.
         gc.disable()
-        self._report("ready", 0, pid=os.getpid(), threads=_thread_count())
+        self._report("ready", 0, pid=os.getpid(), threads=sum(1 for _ in Path("/proc/self/task").iterdir()))
 
     def _report(self, kind: str, number: int, fds: Sequence[int] = (), **facts: object) -> None:
         self._channel.send(FrameKind.ANSWER, {"kind": kind, "number": number, **facts}, fds=fds)
@@ -114,7 +112,8 @@ class _ForkServer:
                 problem = f"fork failed: {error}"
             if pid == 0:
                 _child(main, request, fds, self._log)
-        _close(fds)
+        for fd in fds:
+            os.close(fd)
         if pid is None:
             self._report("refused", number, problem=problem)
             return
@@ -147,28 +146,10 @@ def _load(dotted: str) -> Main:
     return main
 
 
-def _warm_up() -> None:
-    """Load modules that every child uses first, so that all children share them."""
-    import torch
-
-    _reseed()
-    torch.add(torch.ones(2), torch.ones(2)).sum().item()
-
-
-def _thread_count() -> int:
-    try:
-        return sum(1 for _ in Path("/proc/self/task").iterdir())
-    except OSError:
-        return 1
-
-
-def _close(fds: Sequence[int]) -> None:
-    for fd in fds:
-        os.close(fd)
-
-
 def _child(main: Main, request: dict[str, Any], fds: list[int], log: int | None) -> None:
     """Become the confined process; never returns."""
+    import torch
+
     code = FAILED
     try:
         signal.set_wakeup_fd(-1)
@@ -178,7 +159,7 @@ def _child(main: Main, request: dict[str, Any], fds: list[int], log: int | None)
         *passed, report = _move_descriptors(fds, log)
         settings = request["settings"]
         _reseed()
-        _use_threads(settings.get("threads") or 1)
+        torch.set_num_threads(settings.get("threads") or 1)
         active = confine(Limits(**request["limits"]))
         os.write(report, "\n".join(active).encode())
         os.close(report)
@@ -227,9 +208,3 @@ def _reseed() -> None:
     np.random.seed(np.frombuffer(os.urandom(32), dtype=np.uint32))
     torch.manual_seed(int.from_bytes(os.urandom(8), "little") >> 1)
     generator.forget()
-
-
-def _use_threads(count: int) -> None:
-    import torch
-
-    torch.set_num_threads(count)

@@ -12,8 +12,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any
 
+from syft.exceptions import SerdeError
 from syft.grid.isolation.confinement.limits import Limits
 from syft.grid.isolation.processes.channel import Channel, Frame, FrameKind
 from syft.grid.isolation.processes.child import ConfinedProcess
@@ -37,15 +38,7 @@ class IsolationError(RuntimeError):
     """A confined process could not be started."""
 
 
-class ForkedProcess(Protocol):
-    """The part of `subprocess.Popen` that a template process needs."""
-
-    def wait(self, timeout: float | None = None) -> int: ...  # noqa: D102
-
-    def kill(self) -> None: ...  # noqa: D102
-
-
-Launch = Callable[[int], ForkedProcess]
+Launch = Callable[[int], subprocess.Popen[bytes]]
 
 
 def start_arguments(control: int) -> list[str]:
@@ -53,12 +46,8 @@ def start_arguments(control: int) -> list[str]:
     return [str(control), json.dumps([folder for folder in sys.path if folder])]
 
 
-def launch_interpreter(control: int) -> ForkedProcess:
-    """Start a template process in a fresh interpreter.
-
-    Args:
-        control: descriptor of the template's end of the control socket.
-    """
+def launch_interpreter(control: int) -> subprocess.Popen[bytes]:
+    """Start a template process in a fresh interpreter."""
     return subprocess.Popen(  # noqa: S603
         [sys.executable, "-I", "-c", START, *start_arguments(control)],
         stdin=subprocess.DEVNULL,
@@ -166,14 +155,16 @@ class _TemplateConnection:
         self._lock = threading.Lock()
         self._waiting: dict[int, tuple[Future[ConfinedProcess], str, Limits]] = {}
         self._children: dict[int, ConfinedProcess] = {}
-        self._reader: threading.Thread | None = None
         self.is_open = True
         self.pid = 0
-        self._starting = threading.Lock()
+        # The id of the process, once it has loaded everything.
+        self._ready: Future[int] = Future()
         ours, theirs = socket.socketpair()
         self._channel = Channel(ours, 0)
         with theirs:
             self._process = launch(theirs.fileno())
+        self._reader = threading.Thread(target=self._read, name="isolation-template", daemon=True)
+        self._reader.start()
         try:
             self._channel.send(FrameKind.REQUEST, entries, fds=[] if log is None else [log])
         except OSError as error:
@@ -182,25 +173,11 @@ class _TemplateConnection:
 
     def await_ready(self) -> None:
         """Wait until the template process has loaded everything."""
-        with self._starting:
-            if not self.pid:
-                self._await_ready()
-
-    def _await_ready(self) -> None:
-        self._channel.sock.settimeout(_START_SECONDS)
-        frame = self._channel.receive()
-        if frame is None:
-            self.is_open = False
+        try:
+            self.pid = self._ready.result(_START_SECONDS)
+        except (IsolationError, TimeoutError) as error:
             self.close()
-            raise IsolationError("the template process ended, or took too long, while it started")
-        self._channel.sock.settimeout(None)
-        ready = frame.header
-        if ready["threads"] != 1:
-            self.close()
-            raise IsolationError(f"the template process has {ready['threads']} threads, expected 1")
-        self._reader = threading.Thread(target=self._read, name="isolation-template", daemon=True)
-        self._reader.start()
-        self.pid = ready["pid"]
+            raise IsolationError(f"the template process did not start: {error}") from error
 
     def fork(self, role: str, fds: Sequence[int], settings: dict[str, Any], limits: Limits) -> ConfinedProcess:
         number = next(self._numbers)
@@ -230,13 +207,20 @@ class _TemplateConnection:
         return child
 
     def _read(self) -> None:
-        while (frame := self._channel.receive()) is not None:
-            self._handle(frame)
+        with contextlib.suppress(SerdeError):
+            while (frame := self._channel.receive()) is not None:
+                self._handle(frame)
         self._on_exit()
 
     def _handle(self, frame: Frame) -> None:
         message = frame.header
         number = message["number"]
+        if message["kind"] == "ready":
+            if message["threads"] == 1:
+                self._ready.set_result(message["pid"])
+            else:
+                self._ready.set_exception(IsolationError(f"it has {message['threads']} threads, expected 1"))
+            return
         if message["kind"] == "ended":
             with self._lock:
                 child = self._children.pop(number)
@@ -262,6 +246,8 @@ class _TemplateConnection:
             self.is_open = False
             waiting, self._waiting = self._waiting, {}
             children, self._children = self._children, {}
+        if not self._ready.done():
+            self._ready.set_exception(IsolationError("it ended while it started"))
         for future, _, _ in waiting.values():
             if future.set_running_or_notify_cancel():
                 future.set_exception(IsolationError("the template process ended"))
@@ -277,8 +263,7 @@ class _TemplateConnection:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait(_GRACE)
-        if self._reader is not None:
-            self._reader.join(_GRACE)
+        self._reader.join(_GRACE)
         self._channel.close()
 
 

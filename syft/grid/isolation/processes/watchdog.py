@@ -56,10 +56,6 @@ class Watchdog:
     def begin(self, child: ConfinedProcess, name: Callable[[], str]) -> _TimedCall:
         """Start the clock for a call of a child. A child may run several calls at once.
 
-        Args:
-            child: the process that runs the call.
-            name: returns the name of the call, for the reason given if it is killed.
-
         Returns:
             The clock, for `end`.
         """

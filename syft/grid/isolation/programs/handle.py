@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from syft.exceptions import SerdeError, SessionEndedError, SyftError
 from syft.grid.isolation.children.services import error_by_name
 from syft.grid.isolation.processes.channel import Bytes, Frame, FrameKind, pair
-from syft.grid.isolation.processes.handle import ProcessHandle
+from syft.grid.isolation.processes.child import ProcessHandle
 from syft.grid.storage.interface import Item
 from syft.workers.transport.framing import RefusedBody
 

@@ -26,9 +26,8 @@ from syft.grid.isolation.processes.progress import ProgressPage
 from syft.grid.isolation.programs.process import ProgramProcess, job
 from syft.grid.isolation.records.call_codec import operation_of
 from syft.grid.isolation.records.items import tuples
-from syft.grid.isolation.records.record_reader import read_call
+from syft.grid.isolation.records.record_reader import read_call, read_slice
 from syft.grid.isolation.records.replay import describe_copy, describe_plan, replay
-from syft.grid.isolation.records.slices import read_slice
 from syft.hosting.server import Hosted, HostedModel, failed_inference
 from syft.messaging.plan.plan import Plan
 from syft.serde import deserialize, serialize

@@ -38,11 +38,7 @@ _SIGNATURES = {
 
 
 class ProxyPass:
-    """A backward pass over proxies.
-
-    Args:
-        call: one of the three calls that compute gradients.
-    """
+    """A backward pass over proxies."""
 
     def __init__(self, call: ProxyCall) -> None:
         self.call = call
@@ -136,14 +132,6 @@ def _several(value: object) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _backward(call: ProxyCall) -> ProxyResult:
-    return ProxyPass(call).accumulate()
-
-
-def _autograd_grad(call: ProxyCall) -> ProxyResult:
-    return ProxyPass(call).gradients()
-
-
 # --- attributes -------------------------------------------------------------------------------------------------
 
 
@@ -192,10 +180,6 @@ def data_of(proxy: Proxy) -> Proxy:
     return found
 
 
-def _get_data(call: ProxyCall) -> ProxyResult:
-    return call.done(call.add(data_of(call.args[0])))
-
-
 def _set_data(call: ProxyCall) -> ProxyResult:
     moves = _moves(call)
     if moves:
@@ -227,25 +211,17 @@ def _detach_in_place(call: ProxyCall) -> ProxyResult:
     return call.done(call.existing(proxy))
 
 
-def _is_leaf(call: ProxyCall) -> ProxyResult:
-    return call.done(call.args[0].is_leaf, has_effect=False)
-
-
-def _retains_grad(call: ProxyCall) -> ProxyResult:
-    return call.done(call.args[0].retains_grad, has_effect=False)
-
-
 HANDLERS: dict[str, Handler] = {
-    "torch.Tensor.backward": _backward,
-    "torch.autograd.backward": _backward,
-    _GRAD: _autograd_grad,
+    "torch.Tensor.backward": lambda call: ProxyPass(call).accumulate(),
+    "torch.autograd.backward": lambda call: ProxyPass(call).accumulate(),
+    _GRAD: lambda call: ProxyPass(call).gradients(),
     "torch.Tensor.grad.__get__": _get_grad,
     "torch.Tensor.grad.__set__": _set_grad,
-    "torch.Tensor.data.__get__": _get_data,
+    "torch.Tensor.data.__get__": lambda call: call.done(call.add(data_of(call.args[0]))),
     "torch.Tensor.data.__set__": _set_data,
     "torch.Tensor.retain_grad": _retain_grad,
     "torch.Tensor.detach_": _detach_in_place,
     "torch.detach_": _detach_in_place,
-    "torch.Tensor.is_leaf.__get__": _is_leaf,
-    "torch.Tensor.retains_grad.__get__": _retains_grad,
+    "torch.Tensor.is_leaf.__get__": lambda call: call.done(call.args[0].is_leaf, has_effect=False),
+    "torch.Tensor.retains_grad.__get__": lambda call: call.done(call.args[0].retains_grad, has_effect=False),
 }

@@ -15,12 +15,11 @@ from syft.core.trees import SCALARS, iter_tensors, map_tensors
 from syft.exceptions import CommandNotAllowedError
 from syft.grid.isolation.proxies.autograd import HANDLERS as _AUTOGRAD
 from syft.grid.isolation.proxies.autograd import Handler, data_of
-from syft.grid.isolation.proxies.effects import Effects, ProxyCall, ProxyResult, effects_of
+from syft.grid.isolation.proxies.effects import Effects, ProxyCall, ProxyResult, effects_of, written_values
 from syft.grid.isolation.proxies.objects import ObjectProxy, Proxy, spec_of
 from syft.grid.isolation.proxies.plans import HANDLERS as _PLANS
 from syft.grid.isolation.proxies.refusals import hidden, not_plain, opaque, unknown
 from syft.grid.isolation.proxies.retries import FIXED_SHAPE, try_on_ones, with_own_values
-from syft.grid.isolation.proxies.writes import written_values
 from syft.hook.functions import function_of
 from syft.messaging.message import Operation
 from syft.workers.access.fake_execution import Prediction, work_out

@@ -29,10 +29,20 @@ from syft.grid.isolation.proxies.objects import (
     tensor_proxy,
 )
 from syft.messaging.message import Operation
+from syft.messaging.mutation import changed_values
 from syft.workers.access.fake_execution import Prediction
 from syft.workers.access.tensor_spec import TensorSpec
 
 _P = TypeVar("_P", bound=Proxy | ObjectProxy)
+# Norms that update running statistics: the position of the first of the two statistics, and the name and default of
+# the argument at position 5 that enables the update.
+_NORMS: dict[str, tuple[int, str, bool]] = {
+    "torch.nn.functional.batch_norm": (1, "training", False),
+    "torch.nn.functional.instance_norm": (1, "use_input_stats", True),
+    "torch.batch_norm": (3, "training", True),
+    "torch.native_batch_norm": (3, "training", True),
+    "torch.instance_norm": (3, "use_input_stats", True),
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,6 +74,18 @@ def effects_of(prediction: Prediction, written: Iterable[int]) -> Effects:
     if not isinstance(prediction.result, TensorSpec):  # an argument inside of a container gets a new id in the vault
         connected.update(spec.position for spec in results if spec.position is not None)
     return Effects(prediction, frozenset({*changed, *written}), frozenset(connected))
+
+
+def written_values(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """Return the arguments that a call writes to, with their nesting."""
+    norm = _NORMS.get(name)
+    if norm is None:
+        return changed_values(Operation(name, None, args, kwargs))
+    first, flag, default = norm
+    updates = args[5] if len(args) > 5 else kwargs.get(flag, default)
+    if not updates:
+        return []
+    return [*args[first : first + 2], kwargs.get("running_mean"), kwargs.get("running_var"), kwargs.get("out")]
 
 
 @functools.lru_cache(maxsize=4096)

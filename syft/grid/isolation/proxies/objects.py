@@ -26,11 +26,7 @@ from syft.workers.execution.results import kind_of
 
 
 class AutogradNode:
-    """The autograd node of a proxy.
-
-    Args:
-        parents: the nodes and leaf proxies that receive its gradients.
-    """
+    """The autograd node of a proxy."""
 
     __slots__ = ("owner", "parents")
 
@@ -41,11 +37,7 @@ class AutogradNode:
 
 
 class Origin:
-    """A tensor of the session process whose copy in the vault has views there.
-
-    Args:
-        tensor: the tensor.
-    """
+    """A tensor of the session process whose copy in the vault has views there."""
 
     __slots__ = ("tensor", "version")
 
@@ -146,11 +138,7 @@ class Proxy(AbstractObject):
 
 
 class ObjectProxy(AbstractObject):
-    """The proxy of an object that is not a tensor: it has a kind only.
-
-    Args:
-        kind: the kind of its pointers.
-    """
+    """The proxy of an object that is not a tensor: it has a kind only."""
 
     why = ""
 
@@ -165,12 +153,7 @@ AnyProxy: TypeAlias = Proxy | ObjectProxy
 
 
 class DatasetProxy(ObjectProxy):
-    """The proxy of a data set.
-
-    Args:
-        data: the proxy of its samples.
-        targets: the proxy of its targets.
-    """
+    """The proxy of a data set."""
 
     def __init__(self, data: Proxy, targets: Proxy) -> None:
         super().__init__("dataset")

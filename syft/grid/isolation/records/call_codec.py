@@ -1,6 +1,6 @@
 """Conversion between calls and records.
 
-session process     record = write_call(operation); send encode_parts(record)
+session process     record = write_call(operation); send encode(record)
 supervisor          record = read_call(frame)           without torch and serde; deserializes nothing
 vault               operation = operation_of(record)
 """
@@ -33,10 +33,6 @@ _INT_BITS = 256
 def write_call(operation: Operation, worker: BaseWorker | None = None) -> CallRecord:
     """Return the record of a call.
 
-    Args:
-        operation: the call.
-        worker: the worker that serializes the objects among its arguments.
-
     Raises:
         SerdeError: an argument can't be serialized.
     """
@@ -50,10 +46,6 @@ def write_call(operation: Operation, worker: BaseWorker | None = None) -> CallRe
 
 def operation_of(record: CallRecord, worker: BaseWorker | None = None) -> Operation:
     """Return the call of a record, its blobs deserialized.
-
-    Args:
-        record: the record.
-        worker: the worker that receives the objects.
 
     Raises:
         SerdeError: a blob is damaged or holds another kind of object than it states.

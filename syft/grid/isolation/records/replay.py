@@ -14,7 +14,7 @@ import torch
 from syft.core.id_provider import ObjectId
 from syft.core.labels import set_id
 from syft.core.references import Ref
-from syft.exceptions import IdNotUniqueError, ObjectNotFoundError, SerdeError, SyftError
+from syft.exceptions import CommandNotAllowedError, IdNotUniqueError, ObjectNotFoundError, SerdeError, SyftError
 from syft.federated.client.federated_client import FederatedClient
 from syft.grid.isolation.records.call_codec import kind_of, operation_of, read_blob
 from syft.grid.isolation.records.effects import draws
@@ -28,8 +28,11 @@ from syft.messaging.plan.plan_hash import plan_hash
 from syft.serde.serde import deserialize, serialize
 from syft.workers.base import BaseWorker
 from syft.workers.execution.copies import copy_value
-from syft.workers.execution.execute import execute
+from syft.workers.execution.execute import WORKER_COMMANDS, execute
+from syft.workers.execution.session import Session
 
+# A command of vaults: stores a part of an object that moved, its gradient or a tensor of a plan's state by its index.
+PART = "syft.vault_part"
 # Maximum number of operations of a plan that are shown.
 MAX_OPERATIONS = 1000
 # Maximum number of objects of a sealed copy that are described.
@@ -48,7 +51,7 @@ def replay(records: Iterable[Record], ids: Sequence[ObjectId], datasets: Mapping
         ObjectNotFoundError: the records do not create the object.
         SyftError: a record failed, so the code of the slice does not describe the object.
     """
-    runner = Runner(RecordWorker("replay"), datasets)
+    runner = Runner(ConfinedWorker("replay"), datasets)
     for record in records:
         try:
             runner.run(record)
@@ -62,8 +65,8 @@ def seal_all(objects: Sequence[object]) -> bytes:
     return seal(objects[0]) if len(objects) == 1 else serialize(tuple(map(_bare, objects)))
 
 
-class RecordWorker(BaseWorker, FederatedClient):
-    """The worker of a vault, or of a replay.
+class ConfinedWorker(BaseWorker, FederatedClient):
+    """The worker of a vault, a program or a replay.
 
     Args:
         id: the name of the node.
@@ -80,12 +83,7 @@ class RecordWorker(BaseWorker, FederatedClient):
 
 
 class Runner:
-    """Runs records on a worker, one after the other.
-
-    Args:
-        worker: the worker, which must have no release policy.
-        datasets: the data sets by id, for load records.
-    """
+    """Runs records on a worker, one after the other."""
 
     def __init__(self, worker: BaseWorker, datasets: Mapping[ObjectId, Any]) -> None:
         self.worker = worker
@@ -127,6 +125,17 @@ class Runner:
         self.worker.object_store.objects[obj_id] = obj
 
 
+def _part(worker: BaseWorker, session: Session, whole: object, part: object) -> object:
+    if part == "grad" and isinstance(whole, torch.Tensor):
+        return whole.grad
+    if isinstance(whole, Plan) and type(part) is int:
+        return list(whole.state.tensors())[part]
+    raise CommandNotAllowedError(PART)
+
+
+WORKER_COMMANDS[PART] = _part
+
+
 def seal(obj: object) -> bytes:
     """Return the canonical bytes of an object: values, dtype and shape; no id, tags, gradient, graph or strides.
 
@@ -160,9 +169,6 @@ def _bare_plan(plan: Plan) -> Plan:
 
 def describe_copy(data: bytes | bytearray | memoryview) -> tuple[list[int] | None, list[str]]:
     """Describe a sealed copy for the data owner. Runs in a program process, since it parses values.
-
-    Args:
-        data: the bytes of the copy.
 
     Returns:
         The shape of a single tensor, or None, and a description of each of the first `MAX_SPECS` objects.

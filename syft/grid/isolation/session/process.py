@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -38,13 +39,7 @@ _MAX_ORDER = 1 << 16
 
 
 class SessionProcess:
-    """A session process.
-
-    Args:
-        services: the supervisor.
-        progress: the page that names the current call.
-        settings: the settings of the node, from the supervisor.
-    """
+    """A session process."""
 
     def __init__(self, services: Services, progress: ProgressPage, settings: dict[str, Any]) -> None:
         configure(stream_timeout=settings["stream_timeout"], heartbeat=settings["heartbeat"])
@@ -61,7 +56,12 @@ class SessionProcess:
         commands.install()
         quota = Quota(settings["max_user_objects"], settings["max_user_bytes"])
         SessionObjectManager(self.worker, storage=SupervisedStorage(services), quota=quota, node_quota=quota)
-        self._orders = {"open": self._open, "forget": self._forget, "peer": self._peer, "model": self._model}
+        self._orders: dict[str, Callable[[tuple[Any, ...], list[int]], None]] = {
+            "open": self._open,
+            "forget": lambda args, fds: self.worker.forget(*args),
+            "peer": lambda args, fds: self.worker.acquaintances.serve(args[0], fds[0]),
+            "model": lambda args, fds: hold_model(self.worker, args[0], fds[0]),
+        }
 
     def run(self, control: Channel) -> None:
         """Run orders until the supervisor closes the channel."""
@@ -77,15 +77,6 @@ class SessionProcess:
         session.byte_budget = self.budget
         channel = Channel(socket.socket(fileno=fds[0]), (limit or 1 << 30) + (1 << 20))
         threading.Thread(target=self._serve, args=(session, channel), daemon=True).start()
-
-    def _forget(self, args: tuple[Any, ...], fds: list[int]) -> None:
-        self.worker.forget(*args)
-
-    def _model(self, args: tuple[Any, ...], fds: list[int]) -> None:
-        hold_model(self.worker, args[0], fds[0])
-
-    def _peer(self, args: tuple[Any, ...], fds: list[int]) -> None:
-        self.worker.acquaintances.serve(args[0], fds[0])
 
     def _serve(self, session: Session, channel: Channel) -> None:
         leaving: dict[int, Any] = {}

@@ -18,10 +18,9 @@ from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.labels import description_of, tags_of
 from syft.core.object_storage import ObjectOutline
 from syft.core.references import Ref, TensorMeta
-from syft.core.trees import SCALARS, iter_tensors
+from syft.core.trees import SCALARS, iter_tensors, map_tensors
 from syft.exceptions import CommandNotAllowedError, GetNotPermittedError
 from syft.grid.isolation.children.services import Services
-from syft.grid.isolation.children.vault_commands import PART
 from syft.grid.isolation.proxies.calls import attribute, call_on_proxies
 from syft.grid.isolation.proxies.effects import MoveToVault, ProxyResult
 from syft.grid.isolation.proxies.moves import MovedObject, detach_moved, plan_move
@@ -30,6 +29,7 @@ from syft.grid.isolation.proxies.objects import (
     AnyProxy,
     DatasetProxy,
     ObjectProxy,
+    PlanProxy,
     Proxy,
     describe,
     tensor_proxy,
@@ -37,11 +37,11 @@ from syft.grid.isolation.proxies.objects import (
 from syft.grid.isolation.records.call_codec import write_call, write_put
 from syft.grid.isolation.records.items import PARTS, read_meta
 from syft.grid.isolation.records.records import DeleteRecord, encode
-from syft.grid.isolation.session.call_arguments import CallArguments
+from syft.grid.isolation.records.replay import PART
 from syft.grid.isolation.supervisor.session_handle import MAX_MOVED
 from syft.grid.storage.interface import Item
 from syft.messaging.message import Operation
-from syft.messaging.mutation import changed_values
+from syft.messaging.mutation import alters, changed_values
 from syft.messaging.plan.plan import Plan
 from syft.messaging.plan.plan_hash import plan_hash
 from syft.pointers.pointer_plan import RUN_PLAN
@@ -75,13 +75,54 @@ class ProxyResults(ResultStore):
         return result  # metadata, or a result that is an argument
 
 
-class VaultCalls:
-    """The calls of one user that name private data.
+class CallArguments:
+    """The arguments of a call on private data: as proxies here, and as the vault gets them."""
 
-    Args:
-        worker: the worker of the session process.
-        services: the supervisor.
-    """
+    def __init__(self, calls: VaultCalls, operation: Operation) -> None:
+        self._calls = calls
+        self._operation = operation
+        self.args: tuple[Any, ...] = tuple(map_tensors(self._local, arg) for arg in operation.cmd_args)
+        self.kwargs: dict[str, Any] = {key: map_tensors(self._local, arg) for key, arg in operation.cmd_kwargs.items()}
+
+    def _local(self, leaf: object) -> object:
+        if type(leaf) is not Ref:
+            return leaf
+        used = self._calls.resolve(leaf)
+        if isinstance(used, torch.Tensor) and self._calls.worker.object_store.is_of_others(leaf.id):
+            return used.detach()  # no gradients on data of other users
+        return used
+
+    def for_vault(self) -> Operation:
+        """Return the call with references to objects in the vault, and copies of all other objects."""
+        plan = self.args[0] if self._operation.cmd_name == RUN_PLAN else None
+        alters_data = isinstance(plan, Plan | PlanProxy) and _alters(plan)
+
+        def send(leaf: object) -> object:
+            if type(leaf) is Ref and alters_data and self._calls.is_data(leaf.id):
+                return Ref(self._calls.post_clone(leaf))
+            if type(leaf) is not Ref or isinstance(self._calls.worker.object_store.look(leaf.id), PROXIES):
+                return leaf
+            value = self._calls.resolve(leaf)
+            if isinstance(value, Plan):
+                return Ref(self._calls.post_plan(value))  # workers run only plans that they hold
+            return value.detach() if isinstance(value, torch.Tensor) else value
+
+        operation = self._operation
+        return dataclasses.replace(
+            operation,
+            cmd_args=tuple(map_tensors(send, arg) for arg in operation.cmd_args),
+            cmd_kwargs={key: map_tensors(send, arg) for key, arg in operation.cmd_kwargs.items()},
+        )
+
+
+def _alters(plan: Plan | PlanProxy) -> bool:
+    """Return whether a plan may write to its arguments; then it gets copies of published data."""
+    program = getattr(plan, "program", None)
+    return program is None or alters(program.operations)
+
+
+class VaultCalls:
+    """The calls of one user that name private data."""
 
     def __init__(self, worker: SessionWorker, services: Services) -> None:
         self.worker = worker

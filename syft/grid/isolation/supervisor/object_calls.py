@@ -177,10 +177,9 @@ def run_in_vault(caller: SessionHandle, body: bytearray) -> None:
 
 
 def vault_of(caller: SessionHandle) -> VaultHandle:
-    """Return the user's vault, started on first use. A vault that ended is not replaced: see `VaultHandle.is_over`."""
+    """Return the user's vault, started on first use. One that ended is not replaced: that may depend on values."""
     if caller.vault is None:
         caller.vault = VaultHandle(caller.supervisor, caller.user)
-        caller.at_end.append(caller.vault.end)
     return caller.vault
 
 

@@ -37,11 +37,7 @@ _DIAL_SECONDS = 60.0
 
 
 class SupervisedPeering:
-    """Accepts connections of other nodes that a session process expects, and passes them to it.
-
-    Args:
-        supervisor: the supervisor.
-    """
+    """Accepts connections of other nodes that a session process expects, and passes them to it."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
@@ -160,13 +156,6 @@ def relay(secure: ssl.SSLSocket, at_end: Callable[[], None] = lambda: None) -> s
     return theirs
 
 
-def _relay(secure: ssl.SSLSocket, plain: socket.socket, at_end: Callable[[], None]) -> None:
-    try:
-        _relay_bytes(secure, plain)
-    finally:
-        at_end()
-
-
 def _acquire_relay(process: SessionHandle) -> Callable[[], None]:
     """Count a connection of a process, and return the function that releases it."""
     release = process.relays.acquire()
@@ -179,10 +168,11 @@ def _acquire_relay(process: SessionHandle) -> Callable[[], None]:
     return release
 
 
-def _relay_bytes(secure: ssl.SSLSocket, plain: socket.socket) -> None:
+def _relay(secure: ssl.SSLSocket, plain: socket.socket, at_end: Callable[[], None]) -> None:
     """Relay bytes in both directions until one side closes."""
     outgoing, incoming = bytearray(), bytearray()
-    with secure, plain, contextlib.suppress(OSError):
+    with contextlib.ExitStack() as stack, secure, plain, contextlib.suppress(OSError):
+        stack.callback(at_end)
         while True:
             if not _wait(secure, plain, outgoing, incoming):
                 continue

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import struct
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped,unused-ignore]
@@ -16,8 +15,7 @@ from syft.core.references import ObjectMeta
 from syft.exceptions import NotPermittedError, SerdeError, SyftError
 from syft.grid.isolation.processes.channel import Bytes
 from syft.grid.isolation.programs.handle import fresh_program
-from syft.grid.isolation.records.records import Blob, Record
-from syft.grid.isolation.records.slices import write_slice
+from syft.grid.isolation.records.records import Blob, Record, write_slice
 from syft.grid.isolation.supervisor.arguments import object_id, several, text
 from syft.grid.isolation.supervisor.call_table import Reply, serves
 from syft.grid.isolation.supervisor.object_calls import accessible, payer_of
@@ -65,35 +63,19 @@ def describe_stored_plan(supervisor: Supervisor, value: Bytes, user: str | None 
     return found
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DescribedPlans:
-    """Descriptions of plans, from a process that holds nothing else.
-
-    Attributes:
-        code: their code, by the hash of their bytes.
-        non_mutating: the hashes of the plans that change neither their arguments nor their state.
-    """
-
-    code: dict[str, str]
-    non_mutating: set[str]
-
-
-def describe_plans(caller: SessionHandle, plans: Mapping[str, Blob]) -> DescribedPlans:
+def describe_plans(caller: SessionHandle, plans: Mapping[str, Blob]) -> dict[str, dict[str, Any]]:
     """Describe plans by the hash of their bytes; at most `MAX_PLANS` of them."""
-    found = DescribedPlans({}, set())
+    found = {}
     for digest, blob in list(plans.items())[:MAX_PLANS]:
         if not blob.dropped:
             with contextlib.suppress(SyftError):
-                facts = describe_stored_plan(caller.supervisor, blob.data, caller.user)
-                found.code[digest] = str(facts["code"])
-                if facts["alters"] is False:
-                    found.non_mutating.add(digest)
+                found[digest] = describe_stored_plan(caller.supervisor, blob.data, caller.user)
     return found
 
 
-def hidden_plans(plans: Mapping[str, Blob], described: DescribedPlans) -> tuple[str, ...]:
+def hidden_plans(plans: Iterable[str], described: Collection[str]) -> tuple[str, ...]:
     """Return the reason why code can't be verified if the code of a plan is missing."""
-    hidden = [f"plan_{digest[:8]}" for digest in plans if digest not in described.code]
+    hidden = [f"plan_{digest[:8]}" for digest in plans if digest not in described]
     return (f"the code of {', '.join(hidden[:8])} can't be shown",) if hidden else ()
 
 
@@ -120,11 +102,6 @@ def keep_slice(caller: SessionHandle, request_id: str, records: Iterable[Record]
 
 def verify(supervisor: Supervisor, request_id: str, sealed: str) -> dict[str, Any]:
     """Replay the code of a request in a fresh process, and compare the result with the sealed copy bit for bit.
-
-    Args:
-        supervisor: the supervisor.
-        request_id: the request.
-        sealed: the id of its sealed copy.
 
     Returns:
         The request, with the outcome.

@@ -11,6 +11,7 @@ from syft.core.id_provider import ObjectId
 from syft.core.references import ObjectMeta
 from syft.exceptions import NotPermittedError, QuotaExceededError, SerdeError, SyftError
 from syft.grid.isolation.processes.channel import Bytes
+from syft.grid.isolation.records.listing import code_of
 from syft.grid.isolation.records.records import Record
 from syft.grid.isolation.supervisor.access import may_change
 from syft.grid.isolation.supervisor.arguments import (
@@ -111,14 +112,11 @@ def _sealed(
     The history is the supervisor's own. Plans and the sealed copy are described in processes that hold nothing else.
     """
     sealing = vault.begin_seal(subject.ids, limit)
-    try:
-        found = sealing.history.slice(*subject.ids)
-    except SyftError:
-        vault.discard(sealing)
-        raise
+    found = sealing.history.slice(*subject.ids)
     plans = describe_plans(caller, found.plan_blobs())
-    if plans.non_mutating:  # they make the slice smaller
-        vault.history.non_mutating_plans |= plans.non_mutating
+    non_mutating = {digest for digest, facts in plans.items() if facts["alters"] is False}
+    if non_mutating:  # they make the slice smaller
+        vault.history.non_mutating_plans |= non_mutating
         found = sealing.history.slice(*subject.ids)
     copy = vault.finish_seal(sealing, SEAL_SHARE * caller.supervisor.limits.wall_seconds)
     if not copy.failed.isdisjoint(found.numbers):
@@ -132,7 +130,7 @@ def _sealed(
         subject,
         stamps=tuple((r.obj_id, sealing.stamps.get(r.obj_id, "")) for r in found.datasets),
         data=rows,
-        code=found.code(plans.code),
+        code=code_of(found, {digest: str(facts["code"]) for digest, facts in plans.items()}),
         calls=len(found.calls),
         other_calls=found.others,
         problem="; ".join((*found.reasons, *hidden_plans(found.plan_blobs(), plans))),
@@ -155,7 +153,6 @@ def _checked(caller: SessionHandle, subject: Subject, copy: SealedCopy, value: B
 
 def _copy_limit(subject: Subject, size: int) -> int:
     """Return the maximum size of the sealed copy of a request, from the spec that the owner sees."""
-    size = max(0, size)
     if subject.kind == "tensor" and subject.objects == 1 and subject.shape is not None:
         size = min(size, _LARGEST_ELEMENT * math.prod(subject.shape))
         return 2 * size + _TENSOR_OVERHEAD

@@ -13,7 +13,7 @@ from syft.grid.isolation.children.worker import NO_LIMIT, load_object
 from syft.grid.isolation.processes.channel import Channel, Frame, FrameKind
 from syft.grid.isolation.processes.progress import ProgressPage
 from syft.grid.isolation.records.record_reader import read_record
-from syft.grid.isolation.records.replay import RecordWorker, Runner, seal_all
+from syft.grid.isolation.records.replay import ConfinedWorker, Runner, seal_all
 from syft.hook.torch_hook import TorchHook
 
 logger = logging.getLogger("syft.node")
@@ -22,19 +22,13 @@ MAX_FAILED = 10_000
 
 
 class VaultProcess:
-    """The vault of one user.
-
-    Args:
-        channel: the channel to the supervisor.
-        progress: the page that names the current call.
-        settings: the settings of the node, from the supervisor.
-    """
+    """The vault of one user."""
 
     def __init__(self, channel: Channel, progress: ProgressPage, settings: dict[str, Any]) -> None:
         self._channel = channel
         self._progress = progress
         self._budget = ByteBudget(settings["max_user_in_flight_bytes"], name="the vault")
-        self.worker = RecordWorker(settings["id"], settings["trust_script_modules"])
+        self.worker = ConfinedWorker(settings["id"], settings["trust_script_modules"])
         TorchHook(torch, local_worker=self.worker)
         self.runner = Runner(self.worker, {})
         # The numbers of failed records. Their objects differ from the history.
