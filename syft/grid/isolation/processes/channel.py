@@ -218,12 +218,7 @@ class Channel:
 
 
 def pair(limit: int, budget: ByteBudget | None = None) -> tuple[Channel, socket.socket]:
-    """Return the supervisor's end of a new channel, and the socket of the child's end.
-
-    Args:
-        limit: the largest body that the supervisor accepts.
-        budget: the budget that bodies received by the supervisor are charged to.
-    """
+    """Return the supervisor's end of a new channel, and the socket of the child's end."""
     ours, theirs = socket.socketpair()
     return Channel(ours, limit, MAX_CHILD_HEADER, takes_fds=False, budget=budget), theirs
 

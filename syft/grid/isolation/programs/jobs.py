@@ -152,14 +152,7 @@ def replay_calls(process: ProgramProcess, body: bytearray, *ids: ObjectId) -> by
 
 @job("infer")
 def ask_model(process: ProgramProcess, body: bytearray, obj_id: ObjectId, may_download: bool) -> bytes:
-    """Run a hosted model on values of the user.
-
-    Args:
-        process: this process.
-        body: the values.
-        obj_id: the id of the model.
-        may_download: whether the user may have the model itself, and so may read every error.
-    """
+    """Run a hosted model on values of the user. Users who may download the model may read every error."""
     hosted = process.data[obj_id]
     if not isinstance(hosted, HostedModel):
         raise SerdeError("This model is encrypted. Use mpc=True.")

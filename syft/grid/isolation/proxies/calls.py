@@ -57,11 +57,6 @@ _METADATA_TYPES = (torch.Size, torch.dtype, torch.device, torch.layout, torch.me
 def call_on_proxies(operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ProxyResult:
     """Predict the result of a call on private data, and change the proxies as the call changes their tensors.
 
-    Args:
-        operation: the call as it was sent, with references.
-        args: its arguments, with proxies for objects in the vault.
-        kwargs: its keyword arguments, likewise.
-
     Raises:
         GetNotPermittedError: the result depends on values.
         Exception: the error of the user, as torch raises it, if it follows from specs alone.
@@ -171,12 +166,7 @@ def _frozen(value: Any, call: ProxyCall) -> Any:
 
 
 def attribute(proxy: Proxy, name: str) -> Proxy | None:
-    """Return the proxy of an attribute of a tensor: `grad`, `data`, `T`, `H`, `mT`, `mH`, `real` or `imag`.
-
-    Args:
-        proxy: the proxy of the tensor.
-        name: the attribute, or a path of attributes joined by dots.
-    """
+    """Return the proxy of an attribute of a tensor: `grad`, `data`, `T`, `H`, `mT`, `mH`, `real` or `imag`."""
     found: Proxy | None = proxy
     for part in name.split("."):
         if part not in ATTRIBUTES or not isinstance(found, Proxy):

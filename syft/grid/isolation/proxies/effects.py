@@ -321,12 +321,7 @@ class ProxyCall:
         return None
 
     def give_gradient(self, proxy: Proxy, node: AutogradNode | None = None) -> None:
-        """Record that a backward pass adds to the gradient of a tensor.
-
-        Args:
-            proxy: the tensor.
-            node: the graph node of the gradient; None without `create_graph`.
-        """
+        """Record that a backward pass adds to the gradient of a tensor."""
         if proxy.grad is not None and node is None:
             return
         spec = gradient_spec(proxy.spec)

@@ -78,12 +78,7 @@ class VaultHistory:
         return len(self._records)
 
     def append(self, record: Record, size: int = 0) -> int:
-        """Add a record that goes to the vault, and return its number.
-
-        Args:
-            record: the record.
-            size: the bytes that it takes, with its blobs.
-        """
+        """Add a record that takes `size` bytes with its blobs, and return its number."""
         blob_bytes = _blob_bytes(record)
         header_bytes = max(0, size - blob_bytes)
         if blob_bytes and self.blob_bytes + blob_bytes > self.max_blob_bytes:

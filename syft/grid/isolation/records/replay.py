@@ -42,11 +42,6 @@ MAX_SPECS = 50
 def replay(records: Iterable[Record], ids: Sequence[ObjectId], datasets: Mapping[ObjectId, Any]) -> bytes:
     """Run records on a fresh worker and return the sealed copy of objects.
 
-    Args:
-        records: the records of a slice.
-        ids: the objects.
-        datasets: the data sets that the records load, by id; they are not changed.
-
     Raises:
         ObjectNotFoundError: the records do not create the object.
         SyftError: a record failed, so the code of the slice does not describe the object.
@@ -66,12 +61,7 @@ def seal_all(objects: Sequence[object]) -> bytes:
 
 
 class ConfinedWorker(BaseWorker, FederatedClient):
-    """The worker of a vault, a program or a replay.
-
-    Args:
-        id: the name of the node.
-        trusts_script_modules: whether script modules that users send are loaded.
-    """
+    """The worker of a vault, a program or a replay."""
 
     def __init__(self, id: ObjectId, trusts_script_modules: bool = False) -> None:
         super().__init__(None, id, auto_add=False)

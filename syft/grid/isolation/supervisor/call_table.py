@@ -39,13 +39,7 @@ def serves(name: str, *checks: Check) -> Callable[[Call], Call]:
 
 
 class Reply:
-    """The answer to a call, with bytes or descriptors in addition to a plain value.
-
-    Args:
-        header: the plain value.
-        body: bytes.
-        fds: file descriptors; closed once they are sent.
-    """
+    """The answer to a call: a plain value, bytes, and file descriptors, which are closed once they are sent."""
 
     def __init__(self, header: object, body: Bytes = b"", fds: list[int] | None = None) -> None:
         self.header = header

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from syft.core.labels import tags_of
 from syft.exceptions import ModelError, ModelNotFoundError, NotPermittedError, QuotaExceededError, SerdeError
 from syft.grid.isolation.programs.handle import fresh_program
 from syft.grid.isolation.records.items import read_item
@@ -28,29 +27,29 @@ _ANONYMOUS = "anonymous-"
 DEALER = "dealer:"
 
 
-def _names(caller: SessionHandle) -> list[str]:
-    ids = caller.node.worker.object_store.outlines()
-    return sorted(i.removeprefix(PREFIX) for i in ids if type(i) is str and i.startswith(PREFIX))
+def _models(caller: SessionHandle) -> list[Item]:
+    items = caller.node.object_manager.items()
+    found = [item for item in items if type(item.id) is str and item.id.startswith(PREFIX)]
+    return sorted(found, key=lambda item: str(item.id))
 
 
 def _item(caller: SessionHandle, name: str) -> Item | None:
     return caller.node.object_manager.item(id_of_model(name))
 
 
-def _facts(caller: SessionHandle, name: str) -> dict[str, Any]:
-    outline = caller.node.worker.object_store.outlines()[id_of_model(name)]
-    item, tags = _item(caller, name), tags_of(outline)
-    owner = None if item is None else item.facts.owner
+def _facts(item: Item) -> dict[str, Any]:
+    owner = item.facts.owner
     if not isinstance(owner, str) or owner.startswith(_ANONYMOUS):
         owner = None
-    return {"name": name, "owner": owner, **{flag: tag in tags for flag, tag in FLAGS.items()}}
+    flags = {flag: tag in item.tags for flag, tag in FLAGS.items()}
+    return {"name": str(item.id).removeprefix(PREFIX), "owner": owner, **flags}
 
 
 def _find(caller: SessionHandle, name: str) -> tuple[Item, dict[str, Any]]:
     """Return a model and its flags. Raises if it does not exist for the user."""
     item = _item(caller, check_name(name))
     if item is not None and right_of(caller.node, caller, item.id) is not None:
-        return item, _facts(caller, name)
+        return item, _facts(item)
     raise ModelNotFoundError(f"Worker {caller.node.worker.id!r} hosts no model {name!r} for {caller.user!r}.")
 
 
@@ -79,8 +78,8 @@ def host_model(caller: SessionHandle, body: bytearray, name: str, row: tuple[obj
 
 
 def _check_room(caller: SessionHandle) -> None:
-    items = [_item(caller, name) for name in _names(caller)]
-    own = sum(item is not None and item.facts.owner == caller.user for item in items)
+    items = _models(caller)
+    own = sum(item.facts.owner == caller.user for item in items)
     if len(items) >= MAX_MODELS or own >= MAX_USER_MODELS:
         raise QuotaExceededError(
             f"Worker {caller.node.worker.id!r} hosts the maximum number of models. Delete one first."
@@ -90,8 +89,7 @@ def _check_room(caller: SessionHandle) -> None:
 @serves("models")
 def list_models(caller: SessionHandle, body: bytearray) -> list[dict[str, Any]]:
     """List the models that a user may use."""
-    names = _names(caller)
-    return [_facts(caller, name) for name in names if right_of(caller.node, caller, id_of_model(name)) is not None]
+    return [_facts(item) for item in _models(caller) if right_of(caller.node, caller, item.id) is not None]
 
 
 @serves("model", text)

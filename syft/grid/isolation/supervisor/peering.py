@@ -143,12 +143,7 @@ def _connect(
 
 
 def relay(secure: ssl.SSLSocket, at_end: Callable[[], None] = lambda: None) -> socket.socket:
-    """Return a plain socket whose bytes one thread relays over a TLS connection.
-
-    Args:
-        secure: the TLS connection.
-        at_end: called when the thread has ended.
-    """
+    """Return a plain socket whose bytes one thread relays over a TLS connection, until it calls `at_end`."""
     ours, theirs = socket.socketpair()
     secure.setblocking(False)
     ours.setblocking(False)

@@ -179,12 +179,7 @@ class VaultHandle(ProcessHandle):
             return Sealing(copy, self.history.snapshot(), dict(self._loaded))
 
     def finish_seal(self, sealing: Sealing, timeout: float) -> SealedCopy:
-        """Return a requested copy.
-
-        Args:
-            sealing: the result of `begin_seal`.
-            timeout: seconds to wait for the calls before it and for the copy.
-        """
+        """Return a requested copy."""
         try:
             return sealing.copy.result(timeout)
         except TimeoutError:
