@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import struct
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped,unused-ignore]
@@ -31,8 +30,6 @@ from syft.grid.isolation.records.replay import describe_copy, describe_plan, rep
 from syft.hosting.server import Hosted, HostedModel, failed_inference
 from syft.messaging.plan.plan import Plan
 from syft.serde import deserialize, serialize
-
-_LENGTH = struct.Struct(">Q")
 
 
 def _value(process: ProgramProcess, body: bytearray) -> Any:
@@ -93,14 +90,13 @@ def fit_privately(
 
 
 @job("plan")
-def run_plan(process: ProgramProcess, body: bytearray, max_outputs: int) -> bytes:
+def run_plan(process: ProgramProcess, body: bytearray, max_outputs: int, size: int) -> bytes:
     """Run an allowed plan: the owner's copy, on data sets and on values of the user."""
     view = memoryview(body)
-    (size,) = _LENGTH.unpack(view[: _LENGTH.size])
-    plan = deserialize(view[_LENGTH.size : _LENGTH.size + size], process.worker, max_message_bytes=1 << 40)
+    plan = deserialize(view[:size], process.worker, max_message_bytes=1 << 40)
     if not isinstance(plan, Plan):
         raise SerdeError("An allowed program is a plan.")
-    operation = operation_of(read_call(view[_LENGTH.size + size :]), process.worker)
+    operation = operation_of(read_call(view[size:]), process.worker)
 
     def local(leaf: object) -> object:
         if type(leaf) is not Ref:

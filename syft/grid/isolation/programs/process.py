@@ -66,7 +66,6 @@ class ProgramProcess:
         self._channel = channel
         self._progress = progress
         self._budget = ByteBudget(settings["max_user_in_flight_bytes"], name="a program")
-        self.settings = settings
         self.worker = ConfinedWorker(settings["id"], settings["trust_script_modules"])
         self.worker.policy = PaidPolicy(Services(channel), settings["step_seconds"])
         TorchHook(torch, local_worker=self.worker)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from syft.exceptions import GetNotPermittedError, SyftError
-from syft.grid.isolation.proxies.effects import MoveToVault, ProxyCall, ProxyResult
+from syft.grid.isolation.proxies.effects import ProxyCall, ProxyResult
 from syft.grid.isolation.proxies.objects import (
     AutogradNode,
     Proxy,
@@ -140,24 +140,20 @@ def _get_grad(call: ProxyCall) -> ProxyResult:
     return call.done(None if grad is None else call.add(grad), has_effect=grad is not None)
 
 
-def _moves(call: ProxyCall) -> tuple[MoveToVault, ...]:
-    """Return the moves for a call that makes all of its tensors share memory."""
+def _assign(call: ProxyCall, change: Callable[[Any, object], None]) -> ProxyResult:
+    """Assign to an attribute. Its tensors share memory afterwards, so those outside of the vault must move there."""
     found = [call.move(one, True) for one in call.args if isinstance(one, torch.Tensor)]
-    return tuple(move for move in found if move is not None)
-
-
-def _proxies(call: ProxyCall) -> list[Any]:
-    return [tensor_proxy(one) if isinstance(one, torch.Tensor) else one for one in call.args]
-
-
-def _set_grad(call: ProxyCall) -> ProxyResult:
-    moves = _moves(call)
+    moves = tuple(move for move in found if move is not None)
     if moves:
         return ProxyResult(moves=moves)
-    target, value = _proxies(call)
+    change(*[tensor_proxy(one) if isinstance(one, torch.Tensor) else one for one in call.args])
+    return call.done()
+
+
+def _set_grad(target: Proxy, value: object) -> None:
     if value is None:
         target.grad = None
-        return call.done()
+        return
     if not isinstance(value, Proxy):
         raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
     if value is target:
@@ -167,7 +163,6 @@ def _set_grad(call: ProxyCall) -> ProxyResult:
     if value.shape != target.shape:
         raise RuntimeError(f"assigned grad has data of a different size: {value.shape}, not {target.shape}")
     target.grad = value
-    return call.done()
 
 
 def data_of(proxy: Proxy) -> Proxy:
@@ -180,17 +175,12 @@ def data_of(proxy: Proxy) -> Proxy:
     return found
 
 
-def _set_data(call: ProxyCall) -> ProxyResult:
-    moves = _moves(call)
-    if moves:
-        return ProxyResult(moves=moves)
-    target, value = _proxies(call)
+def _set_data(target: Proxy, value: object) -> None:
     if not isinstance(value, Proxy):
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
     if target.requires_grad and not (value.dtype.is_floating_point or value.dtype.is_complex):
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
     target.spec = dataclasses.replace(value.spec, requires_grad=target.requires_grad, is_leaf=target.is_leaf)
-    return call.done()
 
 
 def _retain_grad(call: ProxyCall) -> ProxyResult:
@@ -216,9 +206,9 @@ HANDLERS: dict[str, Handler] = {
     "torch.autograd.backward": lambda call: ProxyPass(call).accumulate(),
     _GRAD: lambda call: ProxyPass(call).gradients(),
     "torch.Tensor.grad.__get__": _get_grad,
-    "torch.Tensor.grad.__set__": _set_grad,
+    "torch.Tensor.grad.__set__": lambda call: _assign(call, _set_grad),
     "torch.Tensor.data.__get__": lambda call: call.done(call.add(data_of(call.args[0]))),
-    "torch.Tensor.data.__set__": _set_data,
+    "torch.Tensor.data.__set__": lambda call: _assign(call, _set_data),
     "torch.Tensor.retain_grad": _retain_grad,
     "torch.Tensor.detach_": _detach_in_place,
     "torch.detach_": _detach_in_place,

@@ -36,6 +36,7 @@ _LENGTH = struct.Struct(">I")
 # The length of each record of a slice that is stored with a request.
 SLICE_LENGTH = struct.Struct(">Q")
 _ATOMS = frozenset({type(None), bool, int, float, str})
+_SEQUENCES = (tuple, list, set, frozenset)
 Data: TypeAlias = bytes | memoryview
 
 
@@ -166,18 +167,17 @@ def iter_refs(value: object) -> Iterator[Ref]:
             yield leaf
 
 
-def iter_leaves(value: Any) -> Iterator[Any]:
-    """Yield every value in a tree that is not a container, left to right."""
-    kind = type(value)
-    if kind is tuple or kind is list:
+def iter_leaves(value: object) -> Iterator[Any]:
+    """Yield every value in nested containers of any kind that is not a container, left to right."""
+    if isinstance(value, _SEQUENCES):
         for item in value:
             yield from iter_leaves(item)
-    elif kind is dict:
-        for item in value.values():
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from iter_leaves(key)
             yield from iter_leaves(item)
-    elif kind is slice:
-        for item in (value.start, value.stop, value.step):
-            yield from iter_leaves(item)
+    elif type(value) is slice:
+        yield from iter_leaves((value.start, value.stop, value.step))
     else:
         yield value
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import struct
 import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -24,7 +23,6 @@ from syft.grid.isolation.supervisor.supervisor import Supervisor
 from syft.grid.storage.interface import Item
 
 SLICE = SLICE_PREFIX
-_LENGTH = struct.Struct(">Q")
 # Bytes of an output beside its numbers, and of one number: names, shapes, headers.
 _OVERHEAD, _NUMBER = 1 << 14, 16
 # Maximum number of plans of one request that are shown to the owner.
@@ -50,7 +48,7 @@ def run_program(caller: SessionHandle, body: bytearray, digest: str, ids: tuple[
     rule = caller.node.programs.count_run(caller.user, digest, ids)
     plan = caller.node.programs.plan_bytes(rule)
     with fresh_program(caller.supervisor, caller.user, items) as program:
-        output = program.run("plan", (rule.max_outputs,), _LENGTH.pack(len(plan)) + plan + body)
+        output = program.run("plan", (rule.max_outputs, len(plan)), plan + body)
     if len(output) > _OVERHEAD + _NUMBER * rule.max_outputs:
         raise NotPermittedError(f"The output of the program takes {len(output)} bytes, more than its rule allows.")
     return Reply(None, output)
