@@ -27,22 +27,14 @@ try:
 except OSError as error:
     sys.exit(error.errno)
 """
-
-
 # The user and group that a process becomes if it starts as root.
 NOBODY = 65534
 
 
 def confine(limits: Limits) -> list[str]:
-    """Confine this process with all measures of the system; call it before reading untrusted bytes.
+    """Confine this process with all measures of the system, and return the names of the active ones.
 
-    Measures that the system lacks are skipped. Compare the result with `MEASURES` to find them.
-
-    Args:
-        limits: the limits of this process.
-
-    Returns:
-        The names of the active measures.
+    Call it before reading untrusted bytes. Measures that the system lacks are skipped: compare with `MEASURES`.
     """
     folders = library_folders()
     parent = os.getppid()

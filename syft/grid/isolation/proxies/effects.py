@@ -63,9 +63,7 @@ class Effects:
 def effects_of(prediction: Prediction, written: Iterable[int]) -> Effects:
     """Return the effects of a call from its prediction on fake tensors.
 
-    Args:
-        prediction: the prediction.
-        written: the positions of tensors that the call writes to by its name; fake tensors do not show all of them.
+    Fake tensors do not show all writes: `written` has the positions of tensors that the call writes to by its name.
     """
     results = list(specs_in(prediction.result))
     changed = dict(prediction.changed)

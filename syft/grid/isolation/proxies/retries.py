@@ -56,13 +56,7 @@ def try_on_ones(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_e
 def with_own_values(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, Any, Any] | None:
     """Return a call with the same result in which numbers replace the user's own tensors that determine its shape.
 
-    Args:
-        name: the wire name of the call.
-        args: its arguments, with proxies in place of private tensors.
-        kwargs: its keyword arguments, likewise.
-
-    Returns:
-        name, arguments and keyword arguments; None if private values determine the shape, or for other calls.
+    Returns None if private values determine the shape, and for other calls.
     """
     last = name.rpartition(".")[2]
     if name in _INDEXING:
