@@ -16,7 +16,6 @@ import threading
 import traceback
 
 from syft.grid.isolation.children.services import Services
-from syft.grid.isolation.confinement.limits import Limits
 from syft.grid.isolation.processes.channel import Channel, FrameKind
 from syft.grid.isolation.processes.progress import ProgressPage
 from syft.grid.isolation.records.records import Blob, PutRecord, encode
@@ -112,21 +111,24 @@ def session_main(fds, settings):
 class HostileVault(vault_process.VaultProcess):
     """Runs programs that arrive as tensors; they find its channel, its objects and everything else."""
 
-    def _carry_out(self, record):
+    def __init__(self, *args):
+        super().__init__(*args)
+        self._run, self.runner.run = self.runner.run, self._obey
+
+    def _obey(self, record):
         if isinstance(record, PutRecord) and bytes(record.blob.data[: len(MARK)]) == MARK:
             exec(
                 bytes(record.blob.data[len(MARK) :]).decode(),
                 {"vault": self, "channel": self._channel, "Kind": FrameKind},
             )
         else:
-            super()._carry_out(record)
+            self._run(record)
 
 
 def vault_main(fds, settings):
     """Run a vault that does what mallory says."""
     channel, page = fds
-    limits = Limits.from_plain(settings["limits"])
-    HostileVault(Channel(socket.socket(fileno=channel), 1 << 62), ProgressPage(page), settings, limits).run()
+    HostileVault(Channel(socket.socket(fileno=channel), 1 << 62), ProgressPage(page), settings).run()
     os._exit(0)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 
 import pytest
 import torch
@@ -14,7 +13,7 @@ from syft.exceptions import CommandNotAllowedError, GetNotPermittedError
 from syft.federated.client.stored_dataset import StoredDataset
 from syft.grid.isolation.proxies import calls as proxies_module
 from syft.grid.isolation.proxies.calls import attribute, call_on_proxies
-from syft.grid.isolation.proxies.objects import Proxy, describe, proxy_of
+from syft.grid.isolation.proxies.objects import Proxy, describe, proxy_of, walk
 from syft.messaging.message import Operation
 from syft.pointers.object_wrapper import ObjectWrapper
 from syft.workers.access.tensor_spec import leaves_of, tensors_in
@@ -44,7 +43,7 @@ seed = torch.default_generator.manual_seed
 def remembering():
     """Remember all calls: several tests make the same ones, and all samples of one are more than are remembered."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(proxies_module, "_remembered", functools.cache(proxies_module._remembered.__wrapped__))
+        patch.setattr(proxies_module, "_MAX_REMEMBERED", 1 << 30)
         yield
 
 
@@ -101,7 +100,7 @@ def check_result(name, kind, found, result, proxies):
                 assert part.spec.strides == tensor.stride(), name
             if kind in ("plain", "leaves"):
                 reached = {id(leaf) for leaf in leaves_of([tensor])} if tensor.requires_grad else set()
-                leaves = part.leaves
+                leaves = walk([part])[0]
                 assert {one for one, proxy in proxies.items() if proxy in leaves} == reached & proxies.keys(), name
 
 

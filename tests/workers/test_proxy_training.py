@@ -9,7 +9,7 @@ from torch import nn
 import syft as sy
 from syft.exceptions import GetNotPermittedError, SyftError
 from syft.grid.isolation.proxies.moves import detach_moved, plan_move
-from syft.grid.isolation.proxies.objects import PlanProxy, Proxy, proxy_of
+from syft.grid.isolation.proxies.objects import PlanProxy, Proxy, proxy_of, walk
 from syft.messaging.plan.plan import Plan
 from tests.workers.shadow import ShadowWorker
 from tests.workers.test_proxies import call
@@ -71,7 +71,7 @@ def test_training_on_private_data(bob, private, make, optimizer):
     assert len(bob.shadow.calls) > 30
     for parameter in model.parameters():
         assert "autograd" in bob.shadow.moved[parameter.child.id_at_location]
-        assert proxy(bob, parameter).has_grad
+        assert proxy(bob, parameter).grad is not None
     model.eval()
     with torch.no_grad():
         assert model(x).shape == (6, 3)
@@ -83,12 +83,12 @@ def test_gradients_and_graphs(bob, private):
     total = (hidden * x).sum()
     hidden.retain_grad()
     total.backward()
-    assert proxy(bob, hidden).has_grad
-    assert proxy(bob, w).has_grad
-    assert proxy(bob, total).leaves == {proxy(bob, w)}
+    assert proxy(bob, hidden).grad is not None
+    assert proxy(bob, w).grad is not None
+    assert walk([proxy(bob, total)])[0] == {proxy(bob, w)}
     w.grad.zero_()
     w.grad = None
-    assert not proxy(bob, w).has_grad
+    assert proxy(bob, w).grad is None
     first, missing = torch.autograd.grad(
         (w * x).sum(), [w, private(torch.ones(2, requires_grad=True))], allow_unused=True
     )
@@ -96,7 +96,7 @@ def test_gradients_and_graphs(bob, private):
     assert missing is None
     (gradient,) = torch.autograd.grad((w**3).sum(), [w], create_graph=True)
     (gradient**2).sum().backward()
-    assert proxy(bob, w).has_grad
+    assert proxy(bob, w).grad is not None
     hidden.detach_()
     x.requires_grad_()
     (w * x).sum().backward(inputs=[x])
@@ -110,7 +110,7 @@ def test_calls_that_change_views_change_what_they_view(bob, private):
     row.add_(u)
     assert all(proxy(bob, one).requires_grad for one in (row, flat, base))
     flat.sum().backward()
-    assert proxy(bob, u).has_grad
+    assert proxy(bob, u).grad is not None
 
 
 def test_mistakes_about_gradients(bob, private):
@@ -144,7 +144,7 @@ def test_own_tensors_stay_unless_they_are_written_or_connected(bob, private):
         weight * x
     assert proxy(bob, weight) is None
     (weight * x).sum().backward()
-    assert proxy(bob, weight).has_grad
+    assert proxy(bob, weight).grad is not None
 
 
 def test_views_of_own_tensors_are_copies(bob, private):
@@ -192,7 +192,7 @@ def test_plans_on_private_data(bob, private):
     assert isinstance(bob.shadow.proxies[pointer.id_at_location], PlanProxy)
     parameters = pointer.parameters()
     result.sum().backward()
-    assert all(proxy(bob, parameter).has_grad for parameter in parameters)
+    assert all(proxy(bob, parameter).grad is not None for parameter in parameters)
     assert pointer.copy()(x).shape == (6, 1)
     with pytest.raises(RuntimeError):
         pointer(private(torch.ones(2, 5)))
@@ -229,7 +229,7 @@ def test_plans_that_train(bob, private):
     for _ in range(3):
         pointer(x, y)
     assert "writes" in bob.shadow.moved[pointer.id_at_location]
-    assert all(one.has_grad for one in bob.shadow.proxies[pointer.id_at_location].parameters())
+    assert all(one.grad is not None for one in bob.shadow.proxies[pointer.id_at_location].parameters())
 
 
 def test_plans_whose_results_values_decide_are_refused(bob, private):

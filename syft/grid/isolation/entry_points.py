@@ -6,5 +6,5 @@ They are named by strings because the template process, not the supervisor, impo
 ENTRY_POINTS: dict[str, str] = {
     "session": "syft.grid.isolation.session.process:main",
     "vault": "syft.grid.isolation.vault.process:main",
-    "program": "syft.grid.isolation.programs.main:main",
+    "program": "syft.grid.isolation.programs.jobs:main",
 }

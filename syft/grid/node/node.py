@@ -22,8 +22,8 @@ from syft.grid.isolation.confinement.limits import Limits
 from syft.grid.isolation.entry_points import ENTRY_POINTS
 from syft.grid.isolation.processes.template import Template
 from syft.grid.isolation.programs.rules import ProgramRules
-from syft.grid.isolation.supervisor import model_calls as model_calls  # fills the table of calls
-from syft.grid.isolation.supervisor import program_calls as program_calls
+from syft.grid.isolation.supervisor import model_calls
+from syft.grid.isolation.supervisor import program_calls as program_calls  # fills the table of calls
 from syft.grid.isolation.supervisor.peering import SupervisedPeering
 from syft.grid.isolation.supervisor.plan_calls import SLICE
 from syft.grid.isolation.supervisor.release_calls import SEALED
@@ -80,12 +80,10 @@ class Node:
         # Before any key is loaded, since forked processes inherit the memory of this process.
         reader, writer = os.pipe()
         self._closing.callback(os.close, writer)
-        self._template = (
-            Template.start(None, ENTRY_POINTS, log=writer)
-            if self._serves_users
-            else Template.when_needed(ENTRY_POINTS, log=writer)
-        )
+        self._template = Template(ENTRY_POINTS, log=writer)
         self._closing.callback(self._template.close)
+        if self._serves_users:
+            self._template.start()
         threading.Thread(target=_copy_log, args=(reader,), name="syft process log", daemon=True).start()
         self.identity: NodeIdentity = self._closing.enter_context(NodeIdentity.open(self._home(), settings.id))
         self.storage: Storage = self._closing.enter_context(open_storage(self._store()))
@@ -119,7 +117,6 @@ class Node:
         certificate = certificate_of(settings.certificate, settings.id) if settings.certificate is not None else None
         self.supervisor = self._supervise(settings, certificate)
         self.object_manager.removal_listeners.append(self.supervisor.forget_object)
-        self.supervisor.party_checks = model_calls.prepare_party
         self.context.conversations.open_responder = self.supervisor.open
         self.context.sweeps += [self.supervisor.sweep, self.policy.requests.expire]
         self.policy.requests.forget_copy = self._forget_copy
@@ -145,11 +142,11 @@ class Node:
             "certificate": None if certificate is None else certificate.hex(),
             "max_user_objects": settings.max_user_objects,
             "max_user_bytes": settings.max_user_bytes,
-            "limits": limits.to_plain(),
         }
         rules = OutboundPolicy(settings.ca, is_loopback(settings.host), settings.peers)
+        max_body = settings.max_message_bytes + (1 << 20)
         supervisor = Supervisor(
-            self, self._template, limits, child_settings, settings.max_message_bytes + (1 << 20), rules
+            self, self._template, limits, child_settings, max_body, rules, model_calls.prepare_party
         )
         supervisor.max_user_processes = settings.max_user_processes
         self._closing.callback(supervisor.close)

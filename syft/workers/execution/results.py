@@ -79,9 +79,13 @@ class ResultStore:
         try:
             return self._register(result)
         except Exception:
-            for obj_id in self.kept:
-                self.session.release(obj_id)
+            self.withdraw()
             raise
+
+    def withdraw(self) -> None:
+        """Release the objects of the result."""
+        for obj_id in self.kept:
+            self.session.release(obj_id)
 
     def _register(self, result: object) -> Any:
         if isinstance(result, torch.Tensor):

@@ -28,7 +28,6 @@ from syft.grid.isolation.records.records import (
     PutRecord,
     Size,
     encode,
-    encode_parts,
 )
 from syft.messaging.message import Operation
 from syft.serde import serialize
@@ -121,9 +120,7 @@ def test_other_records_round_trip(record):
 
 def test_large_blobs_are_not_copied():
     record = write_call(Operation("torch.cat", None, (torch.zeros(2**20),)))
-    parts = encode_parts(record)
-    assert parts[1] is record.blobs[0].data
-    frame = b"".join(parts)
+    frame = encode(record)
     view = read_call(frame).blobs[0].data
     assert isinstance(view, memoryview)
     assert view.obj is frame

@@ -15,7 +15,7 @@ import time
 import pytest
 import torch
 
-from syft.grid.isolation.confinement.confine import MEASURES, User, available, confine, summary
+from syft.grid.isolation.confinement.confine import MEASURES, NOBODY, available, summary
 from syft.grid.isolation.confinement.limits import Limits
 from syft.grid.isolation.processes.template import ENVIRONMENT, Template, start_arguments
 from syft.grid.isolation.processes.watchdog import Watchdog, WorkCount
@@ -46,7 +46,7 @@ def template(request):
     if request.param == "unprivileged" and os.geteuid() != 0:
         pytest.skip("only root can start a process as another user")
     launch = launch_warm if request.param == "root" else launch_unprivileged
-    with Template.start(launch, ENTRIES) as made:
+    with Template(ENTRIES, launch=launch).start() as made:
         yield made
 
 
@@ -165,21 +165,16 @@ def test_old_system_calls_of_another_architecture_end_the_child(line):
         ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
     """
     assert line.run(code) == {}
-    assert line.child.wait(30).signal in (signal.SIGSYS, signal.SIGSEGV)
+    line.child.wait(30)
+    assert line.child.exit_code in (-signal.SIGSYS, -signal.SIGSEGV)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root changes users")
 def test_children_run_as_another_user_without_environment():
-    users = [User(23456, 23456), User(23457, 23457)]
-    with Template.start(launch_warm, ENTRIES, users) as template:
-        seen = []
-        for _ in range(2):
-            with Line(template) as line:
-                seen.append(
-                    line.printed("import os; print(os.getresuid(), os.getresgid(), os.getgroups(), dict(os.environ))")
-                )
-                assert "user" in line.child.confinement
-    assert seen == [f"({n}, {n}, {n}) ({n}, {n}, {n}) [] {{}}" for n in (23456, 23457)]
+    with Template(ENTRIES, launch=launch_warm).start() as template, Line(template) as line:
+        seen = line.printed("import os; print(os.getresuid(), os.getresgid(), os.getgroups(), dict(os.environ))")
+        assert "user" in line.child.confinement
+    assert seen == f"({NOBODY}, {NOBODY}, {NOBODY}) ({NOBODY}, {NOBODY}, {NOBODY}) [] {{}}"
 
 
 def test_all_offered_measures_are_active(line):
@@ -207,23 +202,6 @@ def test_memory_limit_fails_the_call_and_not_the_process(template):
         assert line.printed("del kept; print(torch.ones(1 << 20).sum().item())") == str(float(1 << 20))
 
 
-def test_clock_ends_a_call_that_never_returns(template):
-    with Line(template, limits=Limits(cpu_seconds=0.3)) as line:
-        code = "from syft.grid.isolation.confinement.limits import *\nwith CallClock(Limits(cpu_seconds=0.3)).call():\n  while True: pass"
-        assert line.run(code) == {}
-        reason = line.child.wait(30)
-    assert (reason.signal, reason.limit) == (signal.SIGPROF, "cpu_seconds")
-    assert reason.text == "a call took longer than 0.3 s (limit cpu_seconds)"
-
-
-def test_clock_ends_a_call_that_sleeps_and_spares_one_that_returns(template):
-    with Line(template) as line:
-        clock = "import time\nfrom syft.grid.isolation.confinement.limits import *\nclock = CallClock(Limits(wall_seconds=0.3))\n"
-        assert line.printed(clock + "with clock.call(): pass\ntime.sleep(0.5); print('alive')") == "alive"
-        assert line.run("with clock.call(): time.sleep(60)") == {}
-        assert line.child.wait(30).limit == "wall_seconds"
-
-
 @pytest.mark.parametrize(
     ("limits", "code", "text"),
     [
@@ -238,15 +216,14 @@ def test_clock_ends_a_call_that_sleeps_and_spares_one_that_returns(template):
         (Limits(wall_seconds=0.5), "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)", "took longer"),
     ],
 )
-def test_watchdog_kills_a_child_that_has_disarmed_its_clock(template, limits, code, text):
+def test_watchdog_kills_a_child_that_exceeds_a_limit(template, limits, code, text):
     dog = Watchdog()
     with Line(template, limits=limits) as line, Line(template) as other:
         with dog.call(line.child, lambda: "torch.matrix_power"):
             assert line.run(code) == {}
         reason = line.child.wait(30)
-        assert reason.text.startswith(f"the call torch.matrix_power {text}")
-        assert line.child.end_reason() == reason.text
-        assert reason.limit in reason.text or text == "took longer"
+        assert reason.startswith(f"the call torch.matrix_power {text}")
+        assert line.child.end_reason() == reason
         with dog.call(other.child, lambda: "add"):
             assert other.printed("print(1)") == "1"
         assert other.child.is_alive()
@@ -258,7 +235,7 @@ def test_watchdog_keeps_a_clock_for_each_call(template):
     with Line(template, limits=Limits(wall_seconds=0.5)) as line:
         clock = dog.begin(line.child, lambda: "add")
         dog.end(dog.begin(line.child, lambda: "mul"))
-        assert line.child.wait(30).text.startswith("the call add took longer")
+        assert line.child.wait(30).startswith("the call add took longer")
         dog.end(clock)
     dog.close()
 
@@ -275,7 +252,7 @@ def test_watchdog_limits_each_order_of_a_child_that_does_not_answer(template):
             time.sleep(0.5)
         assert line.child.is_alive()
         given = 4
-        assert line.child.wait(30).text == "the call exp took longer than 0.8 s (limit wall_seconds)"
+        assert line.child.wait(30) == "the call exp took longer than 0.8 s (limit wall_seconds)"
     dog.close()
 
 
@@ -285,7 +262,7 @@ def test_a_child_gains_no_cpu_time_by_orders_that_it_claims_to_have_done(templat
     with Line(template, limits=Limits(cpu_seconds=0.5)) as line:
         dog.keep(line.child, lambda: "", lambda: WorkCount(2, next(count)))
         line.send("while True: pass")
-        assert line.child.wait(30).limit == "cpu_seconds"
+        assert "(limit cpu_seconds)" in line.child.wait(30)
     dog.close()
 
 
@@ -377,19 +354,9 @@ def test_writable_descriptor_cannot_grow_a_file(template, tmp_path):
         assert answer["errno"] == errno.EFBIG, answer
 
 
-def test_confine_refuses_unknown_roles():
-    with pytest.raises(ValueError, match="unknown role 'owner', expected one of session, vault, program"):
-        confine("owner", Limits())
-
-
 def test_limits_are_checked():
     with pytest.raises(ValueError, match="Limits.memory must be positive, got 0"):
         Limits(memory=0)
-    with pytest.raises(ValueError, match="cannot fork"):
-        Limits(processes=3)
-    with pytest.raises(ValueError, match="must not be root"):
-        User(0, 0)
-    assert Limits.from_plain(Limits(memory=7).to_plain()) == Limits(memory=7)
 
 
 def test_summary_names_missing_measures():

@@ -12,7 +12,7 @@ import pytest
 from syft.exceptions import QuotaExceededError
 from syft.grid.certificates import client_context, issue, make_authority, server_context
 from syft.grid.isolation.supervisor import peering
-from syft.grid.isolation.supervisor.call_table import CALLS, CallingUser
+from syft.grid.isolation.supervisor.call_table import CALLS
 from syft.grid.isolation.supervisor.connection_limits import ConnectionLimits
 from syft.grid.server.peering import _SWITCH
 from syft.workers.transport.websocket import Endpoint
@@ -45,11 +45,11 @@ def echo(tmp_path_factory):
 
 
 def process_of(supervisor, limit):
-    return types.SimpleNamespace(supervisor=supervisor, relays=ConnectionLimits(limit, supervisor.relays))
+    return types.SimpleNamespace(user="alice", supervisor=supervisor, relays=ConnectionLimits(limit, supervisor.relays))
 
 
-def dial(supervisor, process, where):
-    reply = peering.dial(supervisor, CallingUser("alice", "user", process), None, where.url, 10.0, b"t" * 32)
+def dial(process, where):
+    reply = peering.dial(process, b"", where.url, 10.0, b"t" * 32)
     return socket.socket(fileno=reply.fds[0])
 
 
@@ -57,16 +57,16 @@ def test_relays_are_bounded_for_a_process_and_for_the_node(echo):
     supervisor = types.SimpleNamespace(relays=ConnectionLimits(3), rules=types.SimpleNamespace(place=lambda url: echo))
     one, other = process_of(supervisor, 2), process_of(supervisor, 2)
     with contextlib.ExitStack() as closing:
-        socks = [closing.enter_context(dial(supervisor, process, echo)) for process in (one, one, other)]
+        socks = [closing.enter_context(dial(process, echo)) for process in (one, one, other)]
         for process, found in ((one, "2 of 2 connections of this session"), (other, "3 of 3 of this node")):
             with pytest.raises(QuotaExceededError, match=found):
-                dial(supervisor, process, echo)
+                dial(process, echo)
         for sock in socks:
             sock.sendall(b"hello")
             assert sock.recv(5) == b"hello"
         socks[0].close()
         assert soon(lambda: one.relays.used == 1, 10) and supervisor.relays.used == 2
-        closing.enter_context(dial(supervisor, other, echo))
+        closing.enter_context(dial(other, echo))
     assert soon(lambda: supervisor.relays.used == 0, 10)
     assert one.relays.used == other.relays.used == 0
 
@@ -77,7 +77,7 @@ def test_an_address_that_can_not_be_reached_counts_no_connection(echo):
     process = process_of(supervisor, 1)
     for _ in range(3):
         with pytest.raises(Exception, match="can't be reached"):
-            dial(supervisor, process, gone)
+            dial(process, gone)
     assert supervisor.relays.used == 0
 
 

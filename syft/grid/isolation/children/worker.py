@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import mmap
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -36,19 +35,12 @@ if TYPE_CHECKING:
     from syft.grid.isolation.session.peering import SupervisedDelegations
     from syft.grid.isolation.session.vault_calls import VaultCalls
 
-logger = logging.getLogger("syft.node")
 # For bytes that the supervisor passes: it has checked their size.
 NO_LIMIT = 1 << 62
 
 
 class SessionStore(ObjectStore):
-    """The objects of a session process. Other ids are looked up among the published objects of the node.
-
-    Args:
-        worker_id: the id of the node.
-        worker: the worker.
-        services: the supervisor.
-    """
+    """The objects of a session process. Other ids are looked up among the published objects of the node."""
 
     def __init__(self, worker_id: object, worker: SessionWorker, services: Services) -> None:
         super().__init__(worker_id)
@@ -146,18 +138,6 @@ def load_object(worker: BaseWorker, frame: Frame) -> tuple[ObjectId, Any]:
     return obj_id, obj
 
 
-def run_to_exit(run: Callable[[], None], name: str) -> NoReturn:
-    """Run a process to its end, and exit without returning to the code of the template."""
-    code = 1
-    try:
-        run()
-        code = 0
-    except Exception:
-        logger.exception("The %s process ends with an error", name)
-    finally:
-        os._exit(code)
-
-
 class SessionObjectManager(ObjectManager):
     """The object manager of a session process: published objects are the supervisor's, and proxies are the vault's."""
 
@@ -169,11 +149,7 @@ class SessionObjectManager(ObjectManager):
 
 
 class SupervisedStorage(Storage):
-    """The user's part of the node's store, behind the supervisor.
-
-    Args:
-        services: the supervisor.
-    """
+    """The user's part of the node's store, behind the supervisor."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -207,13 +183,7 @@ class SupervisedStorage(Storage):
 
 
 class SessionWorker(BaseWorker, FederatedClient):
-    """The worker of one user at a node.
-
-    Args:
-        id: the name of the node.
-        services: the supervisor.
-        trusts_script_modules: whether script modules that the user sends are loaded.
-    """
+    """The worker of one user at a node."""
 
     # Owners refer to objects by the text of their ids, so users must not choose ids that look like others.
     takes_any_id = False
@@ -241,10 +211,6 @@ class SessionWorker(BaseWorker, FederatedClient):
         session = super().open_session(client_id)
         session.routes = self.routes
         return session
-
-    def look(self, obj_id: ObjectId) -> Any:
-        """Return an object, or its proxy."""
-        return self.object_store.look(obj_id)
 
     def forget(self, obj_id: ObjectId) -> None:
         """Drop a published object that was deleted at the node."""

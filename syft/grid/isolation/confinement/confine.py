@@ -9,12 +9,10 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from syft.grid.isolation.confinement import kernel, landlock, seccomp
 from syft.grid.isolation.confinement.limits import Limits, address_space, apply_limits
-from syft.grid.isolation.confinement.syscalls import ROLES
 
 _NEWUSER, _NEWNET, _NEWIPC = 0x10000000, 0x40000000, 0x08000000
 _DEVICES = (Path("/dev/null"), Path("/dev/zero"), Path("/dev/urandom"))
@@ -29,43 +27,15 @@ try:
 except OSError as error:
     sys.exit(error.errno)
 """
+# The user and group that a process becomes if it starts as root.
+NOBODY = 65534
 
 
-@dataclass(frozen=True, slots=True)
-class User:
-    """The user and group that a process becomes if it starts as root.
+def confine(limits: Limits) -> list[str]:
+    """Confine this process with all measures of the system, and return the names of the active ones.
 
-    Attributes:
-        uid: user id; must differ from the supervisor's, so that files of mode 0600 stay closed.
-        gid: group id.
+    Call it before reading untrusted bytes. Measures that the system lacks are skipped: compare with `MEASURES`.
     """
-
-    uid: int = 65534
-    gid: int = 65534
-
-    def __post_init__(self) -> None:
-        if self.uid <= 0 or self.gid <= 0:
-            raise ValueError(f"the user of a confined process must not be root, got uid {self.uid} and gid {self.gid}")
-
-
-NOBODY = User()
-
-
-def confine(role: str, limits: Limits, user: User = NOBODY) -> list[str]:
-    """Confine this process with all measures of the system; call it before reading untrusted bytes.
-
-    Measures that the system lacks are skipped. Compare the result with `MEASURES` to find them.
-
-    Args:
-        role: "session", "vault" or "program".
-        limits: the limits of this process.
-        user: the user to become, if this process runs as root.
-
-    Returns:
-        The names of the active measures.
-    """
-    if role not in ROLES:
-        raise ValueError(f"unknown role {role!r}, expected one of {', '.join(ROLES)}")
     folders = library_folders()
     parent = os.getppid()
     size = address_space()  # from /proc, which is hidden below
@@ -73,23 +43,25 @@ def confine(role: str, limits: Limits, user: User = NOBODY) -> list[str]:
     _attempt(active, "session", _leave_session)
     os.umask(0o077)
     os.environ.clear()
-    _attempt(active, "namespaces", _leave_namespaces)
-    _attempt(active, "hidden processes", _hide_processes)
-    if kernel.IS_LINUX and os.geteuid() != 0:
+    # No PID namespace: it would apply to children only, and a confined process has none.
+    _attempt(active, "namespaces", lambda: kernel.unshare(_namespaces()))
+    # Even stat(2) on entries of /proc reveals the numbers of threads and files of a process.
+    _attempt(active, "hidden processes", lambda: kernel.cover("/proc"))
+    if os.geteuid() != 0:
         _attempt([], "", kernel.keep_capabilities)  # those of the user namespace
     # Reading stays limited to the libraries by Landlock.
     reads_as_root = landlock.abi() > 0 and bool(_unreadable(folders))
-    is_other_user = _attempt(active, "user", lambda: _become(user, reads_as_root))
+    is_other_user = _attempt(active, "user", lambda: _become_nobody(reads_as_root))
     # After the change of user, which resets both settings.
     _attempt(active, "parent death", lambda: _die_with(parent))
-    _attempt(active, "not dumpable", lambda: _linux(kernel.PR_SET_DUMPABLE, 0))
-    _attempt(active, "no new privileges", lambda: _linux(kernel.PR_SET_NO_NEW_PRIVS, 1))
+    _attempt(active, "not dumpable", lambda: kernel.prctl(kernel.PR_SET_DUMPABLE, 0))
+    _attempt(active, "no new privileges", lambda: kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1))
     active += apply_limits(limits, size)
     has_landlock = _attempt(active, "landlock", lambda: landlock.restrict(folders))
     if not has_landlock and is_other_user and reads_as_root:
         kernel.keep_capabilities()
     # Without Landlock and with the supervisor's user, key files would be readable: then no file can be opened.
-    _attempt(active, "seccomp", lambda: seccomp.install(role, files=has_landlock or is_other_user))
+    _attempt(active, "seccomp", lambda: seccomp.install(files=has_landlock or is_other_user))
     return active
 
 
@@ -115,43 +87,23 @@ def _attempt(active: list[str], name: str, measure: Callable[[], object]) -> boo
     return True
 
 
-def _linux(option: int, value: int) -> None:
-    if not kernel.IS_LINUX:
-        raise OSError("needs Linux")
-    kernel.prctl(option, value)
-
-
 def _leave_session() -> None:
     os.chdir("/")
     os.setsid()
-
-
-def _leave_namespaces() -> None:
-    if not kernel.IS_LINUX:
-        raise OSError("needs Linux")
-    # No PID namespace: its first process ignores the signals of CallClock.
-    kernel.unshare(_namespaces())
-
-
-def _hide_processes() -> None:
-    """Cover /proc: even stat(2) on its entries reveals the numbers of threads and files of a process."""
-    if not kernel.IS_LINUX:
-        raise OSError("needs Linux")
-    kernel.cover("/proc")
 
 
 def _namespaces() -> int:
     return _NEWNET | _NEWIPC | (0 if os.geteuid() == 0 else _NEWUSER)
 
 
-def _become(user: User, reads_as_root: bool) -> None:
+def _become_nobody(reads_as_root: bool) -> None:
     if os.geteuid() != 0:
         raise PermissionError("only root can change the user")
     if reads_as_root:
         kernel.prctl(kernel.PR_SET_KEEPCAPS, 1)
     os.setgroups([])
-    os.setresgid(user.gid, user.gid, user.gid)
-    os.setresuid(user.uid, user.uid, user.uid)
+    os.setresgid(NOBODY, NOBODY, NOBODY)
+    os.setresuid(NOBODY, NOBODY, NOBODY)
     if reads_as_root:
         kernel.keep_capabilities(kernel.CAP_DAC_READ_SEARCH)
 
@@ -166,7 +118,7 @@ def _unreadable(folders: list[Path]) -> Path | None:
 
 
 def _die_with(parent: int) -> None:
-    _linux(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(0)
 
@@ -176,7 +128,7 @@ def protect_supervisor() -> bool:
 
     Core dumps and debuggers of the same user stop working. Returns whether the system offers it.
     """
-    return _attempt([], "not dumpable", lambda: _linux(kernel.PR_SET_DUMPABLE, 0))
+    return kernel.IS_LINUX and _attempt([], "not dumpable", lambda: kernel.prctl(kernel.PR_SET_DUMPABLE, 0))
 
 
 def library_folders() -> list[Path]:
@@ -194,7 +146,7 @@ def library_folders() -> list[Path]:
     return [*dict.fromkeys(found), *_DEVICES]
 
 
-def available(user: User = NOBODY) -> dict[str, str]:
+def available() -> dict[str, str]:
     """Return the state of each measure on this system: "yes", maybe with details, or "no: " and the reason."""
     version = landlock.abi()
     linux = "yes" if kernel.IS_LINUX else "no: needs Linux"
@@ -204,7 +156,7 @@ def available(user: User = NOBODY) -> dict[str, str]:
     return {
         "seccomp": seccomp.state(),
         "landlock": f"yes, ABI {version}" if version else "no: not in this kernel, or disabled",
-        "user": _user_state(user),
+        "user": _user_state(),
         "namespaces": _state_of(f"kernel.unshare({flags})", "yes, network and IPC"),
         "hidden processes": _state_of(f"{into_user}; kernel.cover('/proc')", "yes"),
         "no new privileges": linux,
@@ -213,15 +165,15 @@ def available(user: User = NOBODY) -> dict[str, str]:
     }
 
 
-def _user_state(user: User) -> str:
+def _user_state() -> str:
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         return "no: the node does not run as root"
     folder = _unreadable(library_folders())
     if folder is None:
-        return f"yes, uid {user.uid}"
+        return f"yes, uid {NOBODY}"
     if landlock.abi():
-        return f"yes, uid {user.uid}, with the right to read {folder}"
-    return f"yes, uid {user.uid}, but it cannot read {folder}: install Python where all users can read it"
+        return f"yes, uid {NOBODY}, with the right to read {folder}"
+    return f"yes, uid {NOBODY}, but it cannot read {folder}: install Python where all users can read it"
 
 
 def _state_of(measure: str, yes: str) -> str:

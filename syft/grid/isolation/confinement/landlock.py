@@ -35,9 +35,6 @@ def abi() -> int:
 def restrict(readable: Iterable[Path]) -> int:
     """Let this process open only files below these folders, for reading; needs no_new_privs.
 
-    Args:
-        readable: folders and files; missing ones are skipped.
-
     Returns:
         The ABI version that was used.
 

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 
 from syft.grid.isolation.confinement import kernel
-from syft.grid.isolation.confinement.syscalls import CHECKED, LOOKUPS, ROLES
+from syft.grid.isolation.confinement.syscalls import ALLOWED, CHECKED
 
 # Instructions of classic BPF.
 _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
@@ -125,11 +125,10 @@ def _checks(files: bool) -> dict[str, list[_Instruction]]:
     }
 
 
-def build(role: str, files: bool, machine: str) -> bytes:
-    """Return the filter program of a role.
+def build(files: bool, machine: str) -> bytes:
+    """Return the filter program.
 
     Args:
-        role: a key of `ROLES`.
         files: whether files may be opened for reading; pass False if nothing else limits which files.
         machine: "x86_64" or "aarch64".
     """
@@ -142,11 +141,10 @@ def build(role: str, files: bool, machine: str) -> bytes:
         (_JUMP_AT_LEAST, 0, 1, _X32_BIT),
         _fail(errno.EPERM),
     ]
-    for calls in (*ROLES[role], LOOKUPS):
-        for numbers in calls.values():
-            number = numbers[column]
-            if number is not None:
-                program += [(_JUMP_EQUAL, 0, 1, number), _return(_ALLOW)]
+    for numbers in ALLOWED.values():
+        number = numbers[column]
+        if number is not None:
+            program += [(_JUMP_EQUAL, 0, 1, number), _return(_ALLOW)]
     for name, body in _checks(files).items():
         number = CHECKED[name][column]
         if number is not None:
@@ -155,12 +153,12 @@ def build(role: str, files: bool, machine: str) -> bytes:
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
 
 
-def install(role: str, files: bool) -> None:
-    """Apply the filter of a role to all threads of this process; needs no_new_privs. Raises OSError if it cannot."""
+def install(files: bool) -> None:
+    """Apply the filter to all threads of this process; needs no_new_privs. Raises OSError if it cannot."""
     machine = platform.machine()
     if machine not in _MACHINES:
         raise OSError(errno.ENOSYS, f"no table of system calls for {machine}")
-    code = build(role, files, machine)
+    code = build(files, machine)
     buffer = ctypes.create_string_buffer(code, len(code))
 
     class Program(ctypes.Structure):

@@ -120,14 +120,11 @@ class Channel:
         if len(view) <= 1 << 16:
             first, view = first + bytes(view), memoryview(b"")
         with self._writing:
-            self._send_first(first, fds)
+            sent = socket.send_fds(self.sock, [first], list(fds)) if fds else self.sock.send(first)
+            if sent < len(first):
+                self.sock.sendall(memoryview(first)[sent:])
             while view:
                 view = view[self.sock.send(view[:_ONE_SEND]) :]
-
-    def _send_first(self, data: bytes, fds: Sequence[int]) -> None:
-        sent = socket.send_fds(self.sock, [data], list(fds)) if fds else self.sock.send(data)
-        if sent < len(data):
-            self.sock.sendall(memoryview(data)[sent:])
 
     def receive(self) -> Frame | None:
         """Return the next frame; None if the other end is closed. Raises SerdeError for a malformed frame.
@@ -221,12 +218,7 @@ class Channel:
 
 
 def pair(limit: int, budget: ByteBudget | None = None) -> tuple[Channel, socket.socket]:
-    """Return the supervisor's end of a new channel, and the socket of the child's end.
-
-    Args:
-        limit: the largest body that the supervisor accepts.
-        budget: the budget that bodies received by the supervisor are charged to.
-    """
+    """Return the supervisor's end of a new channel, and the socket of the child's end."""
     ours, theirs = socket.socketpair()
     return Channel(ours, limit, MAX_CHILD_HEADER, takes_fds=False, budget=budget), theirs
 

@@ -14,14 +14,14 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from syft.grid.isolation.confinement.confine import User, confine
+from syft.grid.isolation.confinement.confine import confine
 from syft.grid.isolation.confinement.limits import Limits
-from syft.grid.isolation.processes import template_wire
-from syft.grid.isolation.processes.exit_status import FAILED, OUT_OF_MEMORY
+from syft.grid.isolation.processes.channel import Channel, Frame, FrameKind
+from syft.grid.isolation.processes.child import FAILED, OUT_OF_MEMORY
 
 Main = Callable[[list[int], dict[str, Any]], None]
 # Passed descriptors get the numbers from here on, in order. Below are the standard streams: /dev/null, or the log.
@@ -29,26 +29,22 @@ FIRST_FD = 3
 
 
 def serve(control: int) -> None:
-    """Run the template until the supervisor closes its end of the control socket.
-
-    Args:
-        control: file descriptor of this process's end of the control socket.
-    """
+    """Run the template until the supervisor closes its end of the control socket."""
     sock = socket.socket(fileno=control)
     os.set_inheritable(control, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor handles Ctrl-C; this process ends with the socket
-    received = template_wire.receive(sock)
-    if received is None:
+    channel = Channel(sock, 0)
+    hello = channel.receive()
+    if hello is None:
         return
-    hello, log = received
-    server = _ForkServer(sock, log[0] if log else None)
-    server.load(hello["entries"])
+    server = _ForkServer(channel, hello.fds[0] if hello.fds else None)
+    server.load(hello.header)
     server.run()
 
 
 class _ForkServer:
-    def __init__(self, sock: socket.socket, log: int | None) -> None:
-        self._sock = sock
+    def __init__(self, channel: Channel, log: int | None) -> None:
+        self._channel = channel
         self._log = log
         self._mains: dict[str, Main] = {}
         self._problems: dict[str, str] = {}
@@ -64,23 +60,25 @@ class _ForkServer:
                 self._mains[role] = _load(dotted)
             except Exception:
                 self._problems[role] = traceback.format_exc(limit=-3)
-        _warm_up()
+        # Load modules that every child uses first, so that all children share them.
+        _reseed()
+        torch.add(torch.ones(2), torch.ones(2)).sum().item()
         gc.collect()
         gc.freeze()
         # Collections would write to pages that are shared with all children.
         gc.disable()
-        threads = _thread_count()
-        template_wire.send(
-            self._sock, {"kind": "ready", "pid": os.getpid(), "threads": threads, "problems": self._problems}
-        )
+        self._report("ready", 0, pid=os.getpid(), threads=sum(1 for _ in Path("/proc/self/task").iterdir()))
+
+    def _report(self, kind: str, number: int, fds: Sequence[int] = (), **facts: object) -> None:
+        self._channel.send(FrameKind.ANSWER, {"kind": kind, "number": number, **facts}, fds=fds)
 
     def run(self) -> None:
         """Serve requests and report the exits of children, until the supervisor closes the socket."""
-        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC) if hasattr(os, "pipe2") else _plain_pipe()
+        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         selector = selectors.DefaultSelector()
-        selector.register(self._sock, selectors.EVENT_READ)
+        selector.register(self._channel.sock, selectors.EVENT_READ)
         selector.register(reader, selectors.EVENT_READ)
         try:
             while True:
@@ -89,64 +87,52 @@ class _ForkServer:
                     with contextlib.suppress(BlockingIOError):
                         os.read(reader, 4096)
                     self._reap()
-                if self._sock.fileno() in ready and not self._answer():
-                    break
-        except (OSError, EOFError):
+                if self._channel.sock.fileno() in ready:
+                    request = self._channel.receive()
+                    if request is None:
+                        break
+                    self._answer(request)
+        except OSError:
             pass  # the supervisor has exited
         finally:
             for pid in self._children:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
-    def _answer(self) -> bool:
-        received = template_wire.receive(self._sock)
-        if received is None:
-            return False
-        request, fds = received
+    def _answer(self, frame: Frame) -> None:
+        request, fds = frame.header, frame.fds
         number, role = request["number"], request["role"]
         main = self._mains.get(role)
-        if main is None:
-            _close(fds)
-            problem = self._problems.get(role, f"unknown role {role!r}, expected one of {', '.join(self._mains)}")
-            template_wire.send(self._sock, {"kind": "refused", "number": number, "problem": problem})
-            return True
-        try:
-            pid = os.fork()
-        except OSError as error:
-            _close(fds)
-            template_wire.send(self._sock, {"kind": "refused", "number": number, "problem": f"fork failed: {error}"})
-            return True
-        if pid == 0:
-            _child(main, request, fds, self._log)
-        _close(fds)
+        problem = self._problems.get(role, f"unknown role {role!r}, expected one of {', '.join(self._mains)}")
+        pid = None
+        if main is not None:
+            try:
+                pid = os.fork()
+            except OSError as error:
+                problem = f"fork failed: {error}"
+            if pid == 0:
+                _child(main, request, fds, self._log)
+        for fd in fds:
+            os.close(fd)
+        if pid is None:
+            self._report("refused", number, problem=problem)
+            return
         self._children[pid] = number
         # Opened before the child is reaped, so it names this child and no later process with the same id.
-        handles = [os.pidfd_open(pid)] if hasattr(os, "pidfd_open") else []
+        handle = os.pidfd_open(pid)
         try:
-            template_wire.send(self._sock, {"kind": "forked", "number": number, "pid": pid}, handles)
+            self._report("forked", number, [handle], pid=pid)
         finally:
-            _close(handles)
-        return True
+            os.close(handle)
 
     def _reap(self) -> None:
         while self._children:
-            pid, status, usage = os.wait4(-1, os.WNOHANG)
+            pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 return
             number = self._children.pop(pid, None)
-            if number is None:
-                continue
-            code = os.waitstatus_to_exitcode(status)
-            scale = 1 if sys.platform == "darwin" else 1024
-            report = {
-                "kind": "ended",
-                "number": number,
-                "code": code if code >= 0 else None,
-                "signal": -code if code < 0 else None,
-                "cpu_seconds": usage.ru_utime + usage.ru_stime,
-                "peak_memory": usage.ru_maxrss * scale,
-            }
-            template_wire.send(self._sock, report)
+            if number is not None:
+                self._report("ended", number, code=os.waitstatus_to_exitcode(status))
 
 
 def _load(dotted: str) -> Main:
@@ -160,35 +146,10 @@ def _load(dotted: str) -> Main:
     return main
 
 
-def _warm_up() -> None:
-    """Load modules that every child uses first, so that all children share them."""
-    import torch
-
-    _reseed()
-    torch.add(torch.ones(2), torch.ones(2)).sum().item()
-
-
-def _thread_count() -> int:
-    try:
-        return sum(1 for _ in Path("/proc/self/task").iterdir())
-    except OSError:
-        return 1
-
-
-def _plain_pipe() -> tuple[int, int]:
-    ends = os.pipe()
-    for end in ends:
-        os.set_blocking(end, False)
-    return ends
-
-
-def _close(fds: list[int]) -> None:
-    for fd in fds:
-        os.close(fd)
-
-
 def _child(main: Main, request: dict[str, Any], fds: list[int], log: int | None) -> None:
     """Become the confined process; never returns."""
+    import torch
+
     code = FAILED
     try:
         signal.set_wakeup_fd(-1)
@@ -198,8 +159,8 @@ def _child(main: Main, request: dict[str, Any], fds: list[int], log: int | None)
         *passed, report = _move_descriptors(fds, log)
         settings = request["settings"]
         _reseed()
-        _use_threads(settings.get("threads") or 1)
-        active = confine(request["role"], Limits.from_plain(request["limits"]), User(**request["user"]))
+        torch.set_num_threads(settings.get("threads") or 1)
+        active = confine(Limits(**request["limits"]))
         os.write(report, "\n".join(active).encode())
         os.close(report)
         gc.enable()
@@ -247,9 +208,3 @@ def _reseed() -> None:
     np.random.seed(np.frombuffer(os.urandom(32), dtype=np.uint32))
     torch.manual_seed(int.from_bytes(os.urandom(8), "little") >> 1)
     generator.forget()
-
-
-def _use_threads(count: int) -> None:
-    import torch
-
-    torch.set_num_threads(count)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import os
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol
+from dataclasses import asdict
+from typing import Any
 
-from syft.grid.isolation.confinement.confine import NOBODY, User
+from syft.exceptions import SerdeError
 from syft.grid.isolation.confinement.limits import Limits
-from syft.grid.isolation.processes import template_wire
+from syft.grid.isolation.processes.channel import Channel, Frame, FrameKind
 from syft.grid.isolation.processes.child import ConfinedProcess
 
 # Code of the template process. Arguments: the control socket, and the supervisor's module search path.
@@ -38,15 +38,7 @@ class IsolationError(RuntimeError):
     """A confined process could not be started."""
 
 
-class ForkedProcess(Protocol):
-    """The part of `subprocess.Popen` that a template process needs."""
-
-    def wait(self, timeout: float | None = None) -> int: ...  # noqa: D102
-
-    def kill(self) -> None: ...  # noqa: D102
-
-
-Launch = Callable[[int], ForkedProcess]
+Launch = Callable[[int], subprocess.Popen[bytes]]
 
 
 def start_arguments(control: int) -> list[str]:
@@ -54,12 +46,8 @@ def start_arguments(control: int) -> list[str]:
     return [str(control), json.dumps([folder for folder in sys.path if folder])]
 
 
-def launch_interpreter(control: int) -> ForkedProcess:
-    """Start a template process in a fresh interpreter.
-
-    Args:
-        control: descriptor of the template's end of the control socket.
-    """
+def launch_interpreter(control: int) -> subprocess.Popen[bytes]:
+    """Start a template process in a fresh interpreter."""
     return subprocess.Popen(  # noqa: S603
         [sys.executable, "-I", "-c", START, *start_arguments(control)],
         stdin=subprocess.DEVNULL,
@@ -77,44 +65,27 @@ class Template:
     If the template process exits, its children exit with it, and the next `fork` starts another one.
 
     Args:
-        launch: starts a template process, given its end of the control socket.
         entries: role -> entry point, "module:function"; called as main(fds, settings). Loaded in the template.
-        users: the users that children run as, in turn, if the node runs as root.
-        log: descriptor for the standard error of children, or None to discard it. A vault can write private data to
-            it, so only the owner may read it. Regular files need `Limits.file_size`; prefer a pipe.
+        log: descriptor of a pipe for the standard error of children, or None to discard it. A vault can write private
+            data to it, so only the owner may read it.
+        launch: starts a template process, given its end of the control socket.
     """
 
-    def __init__(self, launch: Launch, entries: Mapping[str, str], users: Sequence[User], log: int | None) -> None:
-        if not hasattr(os, "fork"):
-            raise IsolationError("isolated processes need an operating system with fork(), such as Linux")
+    def __init__(self, entries: Mapping[str, str], log: int | None = None, launch: Launch | None = None) -> None:
         self._launch = launch
         self._entries = dict(entries)
-        self._users: Iterator[User] = itertools.cycle(users)
         self._log = log
         self._lock = threading.Lock()
         self._is_closed = False
         self._connection: _TemplateConnection | None = None
 
-    @classmethod
-    def start(
-        cls,
-        launch: Launch | None,
-        entries: Mapping[str, str],
-        users: Sequence[User] = (NOBODY,),
-        log: int | None = None,
-    ) -> Template:
-        """Start a template process. It loads torch and syft, which takes seconds; the first fork waits for it.
+    def start(self) -> Template:
+        """Start the template process now, not with the first fork. It loads torch and syft, which takes seconds.
 
         Call this before the node loads any key.
         """
-        template = cls(launch or launch_interpreter, entries, users, log)
-        template._connection = template._open()
-        return template
-
-    @classmethod
-    def when_needed(cls, entries: Mapping[str, str], log: int | None = None) -> Template:
-        """Return a template whose process is started by the first fork."""
-        return cls(launch_interpreter, entries, (NOBODY,), log)
+        self._connection = self._open()
+        return self
 
     @property
     def pid(self) -> int:
@@ -148,16 +119,14 @@ class Template:
         Raises:
             IsolationError: if the process could not be started.
         """
-        with self._lock:
-            user = next(self._users)
         connection = self._current()
         try:
-            return connection.fork(role, fds, dict(settings), limits, user)
+            return connection.fork(role, fds, dict(settings), limits)
         except IsolationError:
             if connection.is_open:
                 raise
         # The template process ended meanwhile: try once more with a new one.
-        return self._current().fork(role, fds, dict(settings), limits, user)
+        return self._current().fork(role, fds, dict(settings), limits)
 
     def close(self) -> None:
         """End the template process and all its children."""
@@ -167,7 +136,9 @@ class Template:
                 self._connection.close()
 
     def _open(self) -> _TemplateConnection:
-        return _TemplateConnection(self._launch, self._entries, self._log)
+        if sys.platform != "linux":
+            raise IsolationError("isolated processes need Linux")
+        return _TemplateConnection(self._launch or launch_interpreter, self._entries, self._log)
 
     def __enter__(self) -> Template:
         return self
@@ -181,61 +152,37 @@ class _TemplateConnection:
 
     def __init__(self, launch: Launch, entries: dict[str, str], log: int | None) -> None:
         self._numbers = itertools.count(1)
-        self._sending = threading.Lock()
         self._lock = threading.Lock()
         self._waiting: dict[int, tuple[Future[ConfinedProcess], str, Limits]] = {}
         self._children: dict[int, ConfinedProcess] = {}
-        self._reader: threading.Thread | None = None
         self.is_open = True
         self.pid = 0
-        self._starting = threading.Lock()
-        self._sock, theirs = socket.socketpair()
+        # The id of the process, once it has loaded everything.
+        self._ready: Future[int] = Future()
+        ours, theirs = socket.socketpair()
+        self._channel = Channel(ours, 0)
         with theirs:
             self._process = launch(theirs.fileno())
+        self._reader = threading.Thread(target=self._read, name="isolation-template", daemon=True)
+        self._reader.start()
         try:
-            template_wire.send(self._sock, {"entries": entries}, [] if log is None else [log])
+            self._channel.send(FrameKind.REQUEST, entries, fds=[] if log is None else [log])
         except OSError as error:
             self.close()
             raise IsolationError(f"the template process did not start: {error}") from error
 
     def await_ready(self) -> None:
         """Wait until the template process has loaded everything."""
-        with self._starting:
-            if not self.pid:
-                self._await_ready()
-
-    def _await_ready(self) -> None:
         try:
-            self._sock.settimeout(_START_SECONDS)
-            received = template_wire.receive(self._sock)
-        except (OSError, EOFError) as error:
-            self.is_open = False
+            self.pid = self._ready.result(_START_SECONDS)
+        except (IsolationError, TimeoutError) as error:
             self.close()
             raise IsolationError(f"the template process did not start: {error}") from error
-        if received is None:
-            self.close()
-            raise IsolationError("the template process ended while it started")
-        self._sock.settimeout(None)
-        ready = received[0]
-        if ready["threads"] != 1:
-            self.close()
-            raise IsolationError(f"the template process has {ready['threads']} threads, expected 1")
-        self._reader = threading.Thread(target=self._read, name="isolation-template", daemon=True)
-        self._reader.start()
-        self.pid = ready["pid"]
 
-    def fork(
-        self, role: str, fds: Sequence[int], settings: dict[str, Any], limits: Limits, user: User
-    ) -> ConfinedProcess:
+    def fork(self, role: str, fds: Sequence[int], settings: dict[str, Any], limits: Limits) -> ConfinedProcess:
         number = next(self._numbers)
         future: Future[ConfinedProcess] = Future()
-        request = {
-            "number": number,
-            "role": role,
-            "settings": settings,
-            "limits": limits.to_plain(),
-            "user": {"uid": user.uid, "gid": user.gid},
-        }
+        request = {"number": number, "role": role, "settings": settings, "limits": asdict(limits)}
         mine, theirs = socket.socketpair()
         with mine:
             with theirs:
@@ -244,14 +191,13 @@ class _TemplateConnection:
                         raise IsolationError("the template process ended")
                     self._waiting[number] = (future, role, limits)
                 try:
-                    with self._sending:
-                        template_wire.send(self._sock, request, [*fds, theirs.fileno()])
-                except ValueError:
+                    self._channel.send(FrameKind.REQUEST, request, fds=[*fds, theirs.fileno()])
+                except OSError as error:
+                    raise IsolationError(f"the template process ended: {error}") from error
+                except Exception:
                     with self._lock:
                         self._waiting.pop(number, None)
                     raise
-                except OSError as error:
-                    raise IsolationError(f"the template process ended: {error}") from error
             try:
                 child = future.result(_FORK_SECONDS)
             except TimeoutError as error:
@@ -261,22 +207,29 @@ class _TemplateConnection:
         return child
 
     def _read(self) -> None:
-        with contextlib.suppress(OSError, EOFError):
-            while received := template_wire.receive(self._sock):
-                self._handle(*received)
+        with contextlib.suppress(SerdeError):
+            while (frame := self._channel.receive()) is not None:
+                self._handle(frame)
         self._on_exit()
 
-    def _handle(self, message: dict[str, Any], fds: list[int]) -> None:
+    def _handle(self, frame: Frame) -> None:
+        message = frame.header
         number = message["number"]
+        if message["kind"] == "ready":
+            if message["threads"] == 1:
+                self._ready.set_result(message["pid"])
+            else:
+                self._ready.set_exception(IsolationError(f"it has {message['threads']} threads, expected 1"))
+            return
         if message["kind"] == "ended":
             with self._lock:
                 child = self._children.pop(number)
-            child._set_ended(message["code"], message["signal"], message["cpu_seconds"], message["peak_memory"])
+            child.set_ended(message["code"])
             return
         with self._lock:
             future, role, limits = self._waiting.pop(number)
             if message["kind"] == "forked":
-                child = ConfinedProcess(message["pid"], fds[0] if fds else None, role, limits)
+                child = ConfinedProcess(message["pid"], frame.fds[0], role, limits)
                 self._children[number] = child
         is_wanted = future.set_running_or_notify_cancel()
         if message["kind"] == "forked":
@@ -293,24 +246,25 @@ class _TemplateConnection:
             self.is_open = False
             waiting, self._waiting = self._waiting, {}
             children, self._children = self._children, {}
+        if not self._ready.done():
+            self._ready.set_exception(IsolationError("it ended while it started"))
         for future, _, _ in waiting.values():
             if future.set_running_or_notify_cancel():
                 future.set_exception(IsolationError("the template process ended"))
         for child in children.values():
             child.kill("the template process ended, and this process with it")
-            child._set_ended(None, None)
+            child.set_ended(None)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RDWR)
+            self._channel.sock.shutdown(socket.SHUT_RDWR)
         try:
             self._process.wait(_GRACE)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait(_GRACE)
-        if self._reader is not None:
-            self._reader.join(_GRACE)
-        self._sock.close()
+        self._reader.join(_GRACE)
+        self._channel.close()
 
 
 def _read_report(sock: socket.socket, child: ConfinedProcess) -> list[str]:

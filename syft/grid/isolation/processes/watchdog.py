@@ -56,10 +56,6 @@ class Watchdog:
     def begin(self, child: ConfinedProcess, name: Callable[[], str]) -> _TimedCall:
         """Start the clock for a call of a child. A child may run several calls at once.
 
-        Args:
-            child: the process that runs the call.
-            name: returns the name of the call, for the reason given if it is killed.
-
         Returns:
             The clock, for `end`.
         """
@@ -126,14 +122,14 @@ class Watchdog:
             return True
         is_busy = call.work is None or self._has_work(call, call.work(), now)
         if is_busy and now - call.began > limits.wall_seconds:
-            return self._kill(call, "took longer than", limits.wall_seconds, "wall_seconds")
+            return self._kill(call, f"took longer than {limits.wall_seconds:g} s (limit wall_seconds)")
         used = cpu_seconds(child.pid)
         if used is None:
             return False
         if call.cpu_before is None:
             call.cpu_before = used
         if used - call.cpu_before > limits.cpu_seconds:
-            return self._kill(call, "used more CPU time than", limits.cpu_seconds, "cpu_seconds")
+            return self._kill(call, f"used more CPU time than {limits.cpu_seconds:g} s (limit cpu_seconds)")
         return False
 
     def _has_work(self, call: _TimedCall, work: WorkCount, now: float) -> bool:
@@ -145,11 +141,11 @@ class Watchdog:
             call.began = now
         return done < work.given
 
-    def _kill(self, call: _TimedCall, verb: str, seconds: float, limit: str) -> bool:
+    def _kill(self, call: _TimedCall, why: str) -> bool:
         with self._lock:
             if self._calls.get(id(call)) is not call:
                 return False  # the call ended meanwhile
-        call.child.kill(f"the call {call.name()} {verb} {seconds:g} s (limit {limit})", limit)
+        call.child.kill(f"the call {call.name()} {why}")
         return True
 
 

@@ -11,14 +11,14 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from syft.core.id_provider import ObjectId
 from syft.exceptions import SerdeError, SessionEndedError, SyftError
 from syft.grid.isolation.children.services import error_by_name
 from syft.grid.isolation.processes.channel import Bytes, Frame, FrameKind, pair
-from syft.grid.isolation.processes.handle import ProcessHandle
+from syft.grid.isolation.processes.child import ProcessHandle
+from syft.grid.storage.interface import Item
 from syft.workers.transport.framing import RefusedBody
 
 if TYPE_CHECKING:
@@ -57,10 +57,14 @@ class ProgramHandle(ProcessHandle):
         """Whether the process has ended."""
         return not self.child.is_alive()
 
-    def load(self, data: Sequence[tuple[ObjectId, int]]) -> None:
-        """Pass data sets, each an id and a descriptor of its value. The caller closes the descriptors."""
-        for obj_id, fd in data:
-            self._channel.send(FrameKind.ORDER, ("load", obj_id), fds=[fd])
+    def load(self, items: Iterable[Item]) -> None:
+        """Pass stored objects to the process."""
+        for item in items:
+            fd = self._supervisor.value_fd(item)
+            try:
+                self._channel.send(FrameKind.ORDER, ("load", item.id), fds=[fd])
+            finally:
+                os.close(fd)
 
     def run(
         self,
@@ -89,9 +93,7 @@ class ProgramHandle(ProcessHandle):
             frame = self._output(job, args, body, charge)
         if frame is None:
             self.end()
-            with contextlib.suppress(TimeoutError):
-                self.child.wait(2.0)
-            raise SessionEndedError(f"The program {job!r} ended without a result: {self.child.end_reason()}.")
+            raise SessionEndedError(f"The program {job!r} ended without a result: {self.end_reason()}.")
         if frame.kind is FrameKind.FAILED:
             raise _error(frame.header)
         if isinstance(frame.body, RefusedBody):
@@ -136,19 +138,12 @@ class ProgramHandle(ProcessHandle):
 
 @contextlib.contextmanager
 def fresh_program(
-    supervisor: Supervisor,
-    user: str | None = None,
-    data: Sequence[tuple[ObjectId, int]] = (),
-    guard: Guard | None = None,
+    supervisor: Supervisor, user: str | None = None, items: Iterable[Item] = (), guard: Guard | None = None
 ) -> Iterator[ProgramHandle]:
-    """Start a program process for one job, and close the descriptors of its data once it has them."""
+    """Start a program process for one job on stored objects."""
     program = ProgramHandle(supervisor, user, guard)
     try:
-        try:
-            program.load(data)
-        finally:
-            for _, fd in data:
-                os.close(fd)
+        program.load(items)
         yield program
     finally:
         program.end()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import struct
+import socket
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped,unused-ignore]
@@ -19,17 +19,17 @@ from syft.federated.client import session
 from syft.federated.client.fit_service import trainer_of
 from syft.federated.client.stored_dataset import StoredDataset
 from syft.federated.client.train_config import TrainConfig
+from syft.grid.isolation.children.worker import NO_LIMIT
+from syft.grid.isolation.processes.channel import Channel
+from syft.grid.isolation.processes.progress import ProgressPage
 from syft.grid.isolation.programs.process import ProgramProcess, job
 from syft.grid.isolation.records.call_codec import operation_of
 from syft.grid.isolation.records.items import tuples
-from syft.grid.isolation.records.record_reader import read_call
+from syft.grid.isolation.records.record_reader import read_call, read_slice
 from syft.grid.isolation.records.replay import describe_copy, describe_plan, replay
-from syft.grid.isolation.records.slices import read_slice
 from syft.hosting.server import Hosted, HostedModel, failed_inference
 from syft.messaging.plan.plan import Plan
 from syft.serde import deserialize, serialize
-
-_LENGTH = struct.Struct(">Q")
 
 
 def _value(process: ProgramProcess, body: bytearray) -> Any:
@@ -90,14 +90,13 @@ def fit_privately(
 
 
 @job("plan")
-def run_plan(process: ProgramProcess, body: bytearray, max_outputs: int) -> bytes:
+def run_plan(process: ProgramProcess, body: bytearray, max_outputs: int, size: int) -> bytes:
     """Run an allowed plan: the owner's copy, on data sets and on values of the user."""
     view = memoryview(body)
-    (size,) = _LENGTH.unpack(view[: _LENGTH.size])
-    plan = deserialize(view[_LENGTH.size : _LENGTH.size + size], process.worker, max_message_bytes=1 << 40)
+    plan = deserialize(view[:size], process.worker, max_message_bytes=1 << 40)
     if not isinstance(plan, Plan):
         raise SerdeError("An allowed program is a plan.")
-    operation = operation_of(read_call(view[_LENGTH.size + size :]), process.worker)
+    operation = operation_of(read_call(view[size:]), process.worker)
 
     def local(leaf: object) -> object:
         if type(leaf) is not Ref:
@@ -149,14 +148,7 @@ def replay_calls(process: ProgramProcess, body: bytearray, *ids: ObjectId) -> by
 
 @job("infer")
 def ask_model(process: ProgramProcess, body: bytearray, obj_id: ObjectId, may_download: bool) -> bytes:
-    """Run a hosted model on values of the user.
-
-    Args:
-        process: this process.
-        body: the values.
-        obj_id: the id of the model.
-        may_download: whether the user may have the model itself, and so may read every error.
-    """
+    """Run a hosted model on values of the user. Users who may download the model may read every error."""
     hosted = process.data[obj_id]
     if not isinstance(hosted, HostedModel):
         raise SerdeError("This model is encrypted. Use mpc=True.")
@@ -176,3 +168,9 @@ def describe_model(process: ProgramProcess, body: bytearray, obj_id: ObjectId) -
     if not isinstance(hosted, Hosted):
         raise SerdeError("This is not a hosted model.")
     return serialize(hosted.details(), process.worker)
+
+
+def main(fds: list[int], settings: dict[str, Any]) -> None:
+    """Serve the supervisor until it closes the channel."""
+    channel, page = fds
+    ProgramProcess(Channel(socket.socket(fileno=channel), NO_LIMIT), ProgressPage(page), settings).run()

@@ -11,16 +11,14 @@ import torch
 from syft.core.byte_budget import ByteBudget, spending
 from syft.core.id_provider import ObjectId
 from syft.exceptions import SerdeError, SyftError
-from syft.federated.client.federated_client import FederatedClient
 from syft.federated.client.secure_aggregation.client_policy import Identity, require_secure
 from syft.grid.isolation.children.services import Services
 from syft.grid.isolation.children.worker import load_object
-from syft.grid.isolation.confinement.limits import CallClock, Limits
 from syft.grid.isolation.processes.channel import Channel, Frame, FrameKind
 from syft.grid.isolation.processes.progress import ProgressPage
+from syft.grid.isolation.records.replay import ConfinedWorker
 from syft.hook.torch_hook import TorchHook
 from syft.workers.access.policy import Release
-from syft.workers.base import BaseWorker
 
 logger = logging.getLogger("syft.node")
 # Name of a job -> its function(process, body, *args) -> bytes.
@@ -61,37 +59,15 @@ class PaidPolicy:
             self._services.call("charge", event, what)
 
 
-class ProgramWorker(BaseWorker, FederatedClient):
-    """The worker of a program process.
-
-    Args:
-        id: the name of the node.
-        services: the supervisor.
-        settings: the settings of the node, from the supervisor.
-    """
-
-    def __init__(self, id: ObjectId, services: Services, settings: dict[str, Any]) -> None:
-        super().__init__(None, id, auto_add=False)
-        self.policy: PaidPolicy = PaidPolicy(services, settings["step_seconds"])
-        self.trusts_script_modules = settings["trust_script_modules"]
-
-
 class ProgramProcess:
-    """A program process.
-
-    Args:
-        channel: the channel to the supervisor.
-        progress: the page that names the current job.
-        settings: the settings of the node, from the supervisor.
-    """
+    """A program process."""
 
     def __init__(self, channel: Channel, progress: ProgressPage, settings: dict[str, Any]) -> None:
         self._channel = channel
         self._progress = progress
         self._budget = ByteBudget(settings["max_user_in_flight_bytes"], name="a program")
-        self._clock = CallClock(Limits.from_plain(settings["limits"]))
-        self.settings = settings
-        self.worker = ProgramWorker(settings["id"], Services(channel), settings)
+        self.worker = ConfinedWorker(settings["id"], settings["trust_script_modules"])
+        self.worker.policy = PaidPolicy(Services(channel), settings["step_seconds"])
         TorchHook(torch, local_worker=self.worker)
         self.session = self.worker.open_session(settings["user"])
         # Data sets by id.
@@ -115,13 +91,15 @@ class ProgramProcess:
 
     def note_readable(self, ids: Iterable[ObjectId]) -> None:
         """Record the data sets that the user may read: nothing is charged if those are all."""
-        self.worker.policy.is_open = self.data.keys() <= set(ids)
+        policy = self.worker.policy
+        if isinstance(policy, PaidPolicy):
+            policy.is_open = self.data.keys() <= set(ids)
 
     def _work(self, frame: Frame) -> None:
         name, args = frame.header
         self._progress.write(name)
         try:
-            with self._clock.call(), spending(self._budget):
+            with spending(self._budget):
                 if name not in JOBS:
                     raise SerdeError(f"There is no program {name!r}.")
                 output = JOBS[name](self, frame.body, *args)

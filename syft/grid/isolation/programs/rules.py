@@ -82,14 +82,7 @@ class Rule:
 
 
 class ProgramRules:
-    """The programs that are allowed at a node.
-
-    Args:
-        records: the store of rules.
-        plans: the store of the bytes of their plans.
-        audit: the log of every decision.
-        clock: returns seconds since 1970.
-    """
+    """The programs that are allowed at a node."""
 
     def __init__(
         self, records: RowStore, plans: RowStore, audit: Audit, clock: Callable[[], float] = time.time
@@ -111,19 +104,7 @@ class ProgramRules:
         until: float | None = None,
         by: object = "owner",
     ) -> Rule:
-        """Allow a program.
-
-        Args:
-            plan: the serialized plan; this copy runs.
-            hash: the hash of its operations, from `describe_plan` in a process that may parse it.
-            name: a name for people.
-            data: the ids of the data sets that it may read.
-            users: the users who may run it; None: everybody.
-            runs: the maximum number of runs, of all users together; None: without a limit.
-            max_outputs: the maximum number of numbers in the outputs of one run.
-            until: the end of the rule, in seconds since 1970; None: until it is revoked.
-            by: the user who allows it.
-        """
+        """Allow a program, with the limits of its `Rule`. This copy of the serialized plan will run."""
         _check(plan, hash, data, users, runs, max_outputs)
         now = self._clock()
         row: Row = {

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from syft.exceptions import GetNotPermittedError, SyftError
-from syft.grid.isolation.proxies.effects import MoveToVault, ProxyCall, ProxyResult
+from syft.grid.isolation.proxies.effects import ProxyCall, ProxyResult
 from syft.grid.isolation.proxies.objects import (
     AutogradNode,
     Proxy,
@@ -38,11 +38,7 @@ _SIGNATURES = {
 
 
 class ProxyPass:
-    """A backward pass over proxies.
-
-    Args:
-        call: one of the three calls that compute gradients.
-    """
+    """A backward pass over proxies."""
 
     def __init__(self, call: ProxyCall) -> None:
         self.call = call
@@ -136,14 +132,6 @@ def _several(value: object) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _backward(call: ProxyCall) -> ProxyResult:
-    return ProxyPass(call).accumulate()
-
-
-def _autograd_grad(call: ProxyCall) -> ProxyResult:
-    return ProxyPass(call).gradients()
-
-
 # --- attributes -------------------------------------------------------------------------------------------------
 
 
@@ -152,24 +140,20 @@ def _get_grad(call: ProxyCall) -> ProxyResult:
     return call.done(None if grad is None else call.add(grad), has_effect=grad is not None)
 
 
-def _moves(call: ProxyCall) -> tuple[MoveToVault, ...]:
-    """Return the moves for a call that makes all of its tensors share memory."""
+def _assign(call: ProxyCall, change: Callable[[Any, object], None]) -> ProxyResult:
+    """Assign to an attribute. Its tensors share memory afterwards, so those outside of the vault must move there."""
     found = [call.move(one, True) for one in call.args if isinstance(one, torch.Tensor)]
-    return tuple(move for move in found if move is not None)
-
-
-def _proxies(call: ProxyCall) -> list[Any]:
-    return [tensor_proxy(one) if isinstance(one, torch.Tensor) else one for one in call.args]
-
-
-def _set_grad(call: ProxyCall) -> ProxyResult:
-    moves = _moves(call)
+    moves = tuple(move for move in found if move is not None)
     if moves:
         return ProxyResult(moves=moves)
-    target, value = _proxies(call)
+    change(*[tensor_proxy(one) if isinstance(one, torch.Tensor) else one for one in call.args])
+    return call.done()
+
+
+def _set_grad(target: Proxy, value: object) -> None:
     if value is None:
         target.grad = None
-        return call.done()
+        return
     if not isinstance(value, Proxy):
         raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
     if value is target:
@@ -179,7 +163,6 @@ def _set_grad(call: ProxyCall) -> ProxyResult:
     if value.shape != target.shape:
         raise RuntimeError(f"assigned grad has data of a different size: {value.shape}, not {target.shape}")
     target.grad = value
-    return call.done()
 
 
 def data_of(proxy: Proxy) -> Proxy:
@@ -192,21 +175,12 @@ def data_of(proxy: Proxy) -> Proxy:
     return found
 
 
-def _get_data(call: ProxyCall) -> ProxyResult:
-    return call.done(call.add(data_of(call.args[0])))
-
-
-def _set_data(call: ProxyCall) -> ProxyResult:
-    moves = _moves(call)
-    if moves:
-        return ProxyResult(moves=moves)
-    target, value = _proxies(call)
+def _set_data(target: Proxy, value: object) -> None:
     if not isinstance(value, Proxy):
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
     if target.requires_grad and not (value.dtype.is_floating_point or value.dtype.is_complex):
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
     target.spec = dataclasses.replace(value.spec, requires_grad=target.requires_grad, is_leaf=target.is_leaf)
-    return call.done()
 
 
 def _retain_grad(call: ProxyCall) -> ProxyResult:
@@ -227,25 +201,17 @@ def _detach_in_place(call: ProxyCall) -> ProxyResult:
     return call.done(call.existing(proxy))
 
 
-def _is_leaf(call: ProxyCall) -> ProxyResult:
-    return call.done(call.args[0].is_leaf, has_effect=False)
-
-
-def _retains_grad(call: ProxyCall) -> ProxyResult:
-    return call.done(call.args[0].retains_grad, has_effect=False)
-
-
 HANDLERS: dict[str, Handler] = {
-    "torch.Tensor.backward": _backward,
-    "torch.autograd.backward": _backward,
-    _GRAD: _autograd_grad,
+    "torch.Tensor.backward": lambda call: ProxyPass(call).accumulate(),
+    "torch.autograd.backward": lambda call: ProxyPass(call).accumulate(),
+    _GRAD: lambda call: ProxyPass(call).gradients(),
     "torch.Tensor.grad.__get__": _get_grad,
-    "torch.Tensor.grad.__set__": _set_grad,
-    "torch.Tensor.data.__get__": _get_data,
-    "torch.Tensor.data.__set__": _set_data,
+    "torch.Tensor.grad.__set__": lambda call: _assign(call, _set_grad),
+    "torch.Tensor.data.__get__": lambda call: call.done(call.add(data_of(call.args[0]))),
+    "torch.Tensor.data.__set__": lambda call: _assign(call, _set_data),
     "torch.Tensor.retain_grad": _retain_grad,
     "torch.Tensor.detach_": _detach_in_place,
     "torch.detach_": _detach_in_place,
-    "torch.Tensor.is_leaf.__get__": _is_leaf,
-    "torch.Tensor.retains_grad.__get__": _retains_grad,
+    "torch.Tensor.is_leaf.__get__": lambda call: call.done(call.args[0].is_leaf, has_effect=False),
+    "torch.Tensor.retains_grad.__get__": lambda call: call.done(call.args[0].retains_grad, has_effect=False),
 }

@@ -6,7 +6,6 @@ once on torch's fake tensors for each combination of name and specs; its effects
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
@@ -16,12 +15,11 @@ from syft.core.trees import SCALARS, iter_tensors, map_tensors
 from syft.exceptions import CommandNotAllowedError
 from syft.grid.isolation.proxies.autograd import HANDLERS as _AUTOGRAD
 from syft.grid.isolation.proxies.autograd import Handler, data_of
-from syft.grid.isolation.proxies.effects import Effects, ProxyCall, ProxyResult, effects_of
+from syft.grid.isolation.proxies.effects import Effects, ProxyCall, ProxyResult, effects_of, written_values
 from syft.grid.isolation.proxies.objects import ObjectProxy, Proxy, spec_of
 from syft.grid.isolation.proxies.plans import HANDLERS as _PLANS
 from syft.grid.isolation.proxies.refusals import hidden, not_plain, opaque, unknown
 from syft.grid.isolation.proxies.retries import FIXED_SHAPE, try_on_ones, with_own_values
-from syft.grid.isolation.proxies.writes import written_values
 from syft.hook.functions import function_of
 from syft.messaging.message import Operation
 from syft.workers.access.fake_execution import Prediction, work_out
@@ -51,16 +49,13 @@ _ARITHMETIC = SIDE_EFFECT_FREE | {
     for written in WRITING
     for name in (written, written.removesuffix("_"))
 }
+# The effects of calls, by their names and specs.
+_CACHE: dict[tuple[Any, ...], Effects] = {}
 _METADATA_TYPES = (torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
 def call_on_proxies(operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ProxyResult:
     """Predict the result of a call on private data, and change the proxies as the call changes their tensors.
-
-    Args:
-        operation: the call as it was sent, with references.
-        args: its arguments, with proxies for objects in the vault.
-        kwargs: its keyword arguments, likewise.
 
     Raises:
         GetNotPermittedError: the result depends on values.
@@ -91,7 +86,12 @@ def _effects(call: ProxyCall, name: str, args: tuple[Any, ...], kwargs: dict[str
     """Return the effects of a call, and collect its tensors by position."""
     grad_enabled = call.operation.grad_enabled
     key = (name, grad_enabled, torch.get_default_dtype(), _frozen(args, call), _frozen(kwargs, call))
-    return _remembered(key, _UncachedArguments(args, kwargs))
+    effects = _CACHE.get(key)
+    if effects is None:
+        if len(_CACHE) >= _MAX_REMEMBERED:
+            _CACHE.clear()
+        effects = _CACHE[key] = _worked_out(name, args, kwargs, grad_enabled)
+    return effects
 
 
 def _effects_from_own_values(call: ProxyCall) -> Effects:
@@ -116,27 +116,7 @@ def _metadata(name: str, prediction: Prediction) -> Any:
     return value
 
 
-class _UncachedArguments:
-    """Arguments that are passed along with a cache key without being part of it."""
-
-    __slots__ = ("args", "kwargs")
-
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.args = args
-        self.kwargs = kwargs
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is _UncachedArguments
-
-    def __hash__(self) -> int:
-        return 0
-
-
-@functools.lru_cache(maxsize=_MAX_REMEMBERED)
-def _remembered(key: tuple[Any, ...], carried: _UncachedArguments) -> Effects:
-    name, grad_enabled = key[0], key[1]
-    args, kwargs = carried.args, carried.kwargs
-    carried.args, carried.kwargs = (), {}  # the cache must not keep tensors alive
+def _worked_out(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: bool) -> Effects:
     spec_args, spec_kwargs = map_tensors(_spec, (args, kwargs))
     prediction = work_out(name, spec_args, spec_kwargs, grad_enabled)
     if not prediction.is_known and prediction.error is None and name in FIXED_SHAPE:
@@ -186,12 +166,7 @@ def _frozen(value: Any, call: ProxyCall) -> Any:
 
 
 def attribute(proxy: Proxy, name: str) -> Proxy | None:
-    """Return the proxy of an attribute of a tensor: `grad`, `data`, `T`, `H`, `mT`, `mH`, `real` or `imag`.
-
-    Args:
-        proxy: the proxy of the tensor.
-        name: the attribute, or a path of attributes joined by dots.
-    """
+    """Return the proxy of an attribute of a tensor: `grad`, `data`, `T`, `H`, `mT`, `mH`, `real` or `imag`."""
     found: Proxy | None = proxy
     for part in name.split("."):
         if part not in ATTRIBUTES or not isinstance(found, Proxy):

@@ -1,13 +1,14 @@
 """Effects of a call on its tensors, as far as specs determine them: new results, changes, autograd connections.
 
-`Effects` name tensors by position, so they hold for all calls with the same name and specs, and are remembered.
+`Effects` name tensors by position, so they hold for all calls with the same name and specs, and are cached.
 `ProxyCall` applies them to the proxies of one call.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import torch
@@ -24,56 +25,24 @@ from syft.grid.isolation.proxies.objects import (
     describe,
     gradient_spec,
     size_in_bytes,
+    specs_in,
     tensor_proxy,
 )
 from syft.messaging.message import Operation
+from syft.messaging.mutation import changed_values
 from syft.workers.access.fake_execution import Prediction
 from syft.workers.access.tensor_spec import TensorSpec
 
 _P = TypeVar("_P", bound=Proxy | ObjectProxy)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Made:
-    """A new tensor.
-
-    Attributes:
-        spec: its spec.
-        parents: the positions of the arguments that its gradients reach.
-        view_of: the position of the argument that it is a view of.
-        shares: the positions of the arguments whose memory it shares.
-        size: the bytes of new memory that it takes.
-    """
-
-    spec: TensorSpec
-    parents: tuple[int, ...]
-    view_of: int | None
-    shares: tuple[int, ...]
-    size: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Same:
-    """A result that is one of the arguments."""
-
-    position: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Change:
-    """An argument whose spec the call changes.
-
-    Attributes:
-        position: the position of the argument.
-        spec: its spec after the call.
-        parents: the positions of the arguments that its gradients reach after the call.
-        has_grad: whether it has a gradient after the call.
-    """
-
-    position: int
-    spec: TensorSpec
-    parents: tuple[int, ...]
-    has_grad: bool
+# Norms that update running statistics: the position of the first of the two statistics, and the name and default of
+# the argument at position 5 that enables the update.
+_NORMS: dict[str, tuple[int, str, bool]] = {
+    "torch.nn.functional.batch_norm": (1, "training", False),
+    "torch.nn.functional.instance_norm": (1, "use_input_stats", True),
+    "torch.batch_norm": (3, "training", True),
+    "torch.native_batch_norm": (3, "training", True),
+    "torch.instance_norm": (3, "use_input_stats", True),
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,15 +51,11 @@ class Effects:
 
     Attributes:
         prediction: the call as predicted on fake tensors.
-        result: the result, with `Made` and `Same` in place of tensors.
-        changes: the arguments whose specs the call changes.
         written: the positions of arguments whose values it may change.
         connected: the positions of arguments that autograd connects to a result or to a changed tensor.
     """
 
     prediction: Prediction
-    result: Any
-    changes: tuple[Change, ...]
     written: frozenset[int]
     connected: frozenset[int]
 
@@ -98,47 +63,32 @@ class Effects:
 def effects_of(prediction: Prediction, written: Iterable[int]) -> Effects:
     """Return the effects of a call from its prediction on fake tensors.
 
-    Args:
-        prediction: the prediction.
-        written: the positions of tensors that the call writes to by its name; fake tensors do not show all of them.
+    Fake tensors do not show all writes: `written` has the positions of tensors that the call writes to by its name.
     """
-    result = _result(prediction.result)
-    changes = tuple(Change(at, _bare(spec), spec.reaches, spec.has_grad) for at, spec in prediction.changed)
-    made = [part for part in _parts(result) if isinstance(part, Made)]
-    connected = {at for part in made if part.spec.requires_grad for at in part.parents}
-    connected.update(at for change in changes if change.spec.requires_grad for at in change.parents)
-    if not isinstance(result, Same):  # an argument inside of a container gets a new id in the vault
-        connected.update(same.position for same in _parts(result) if isinstance(same, Same))
-    return Effects(
-        prediction, result, changes, frozenset({change.position for change in changes} | set(written)),
-        frozenset(connected),
-    )  # fmt: skip
+    results = list(specs_in(prediction.result))
+    changed = dict(prediction.changed)
+    made = [spec for spec in (*results, *changed.values()) if spec.position is None and spec.requires_grad]
+    connected = {at for spec in made for at in spec.reaches}
+    if not isinstance(prediction.result, TensorSpec):  # an argument inside of a container gets a new id in the vault
+        connected.update(spec.position for spec in results if spec.position is not None)
+    return Effects(prediction, frozenset({*changed, *written}), frozenset(connected))
 
 
-def _result(outline: object) -> Any:
-    if isinstance(outline, TensorSpec):
-        if outline.position is not None:
-            return Same(outline.position)
-        spec = _bare(outline)
-        return Made(
-            spec, outline.reaches, outline.view_of, outline.shares, 0 if outline.shares else size_in_bytes(spec)
-        )
-    if isinstance(outline, dict):
-        return {key: _result(item) for key, item in outline.items()}
-    if isinstance(outline, tuple):
-        return rebuild_tuple(type(outline), [_result(item) for item in outline])
-    return [_result(item) for item in outline] if isinstance(outline, list) else None
+def written_values(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """Return the arguments that a call writes to, with their nesting."""
+    norm = _NORMS.get(name)
+    if norm is None:
+        return changed_values(Operation(name, None, args, kwargs))
+    first, flag, default = norm
+    updates = args[5] if len(args) > 5 else kwargs.get(flag, default)
+    if not updates:
+        return []
+    return [*args[first : first + 2], kwargs.get("running_mean"), kwargs.get("running_var"), kwargs.get("out")]
 
 
-def _parts(result: object) -> Iterator[Made | Same]:
-    if isinstance(result, Made | Same):
-        yield result
-    elif isinstance(result, dict | tuple | list):
-        for item in result.values() if isinstance(result, dict) else result:
-            yield from _parts(item)
-
-
+@functools.lru_cache(maxsize=4096)
 def _bare(spec: TensorSpec) -> TensorSpec:
+    """Return a spec without its relations to the arguments of a call."""
     return dataclasses.replace(spec, has_grad=False, position=None, reaches=(), view_of=None, shares=())
 
 
@@ -254,9 +204,9 @@ class ProxyCall:
                     "A tensor was changed in place after a view of it was created in the vault, which holds the "
                     "earlier values. Create the view again."
                 )
-        for change in effects.changes:
-            self._change(change)
-        result = self._build(effects.result)
+        for position, spec in effects.prediction.changed:
+            self._change(position, spec)
+        result = self._build(effects.prediction.result)
         return self.done(result, bool(self.new or effects.written))
 
     def _check_writes(self, effects: Effects) -> None:
@@ -281,20 +231,18 @@ class ProxyCall:
 
     def proxy_at(self, position: int) -> Proxy:
         """Return the proxy of an argument; a new proxy for a tensor that the call carries."""
-        proxy: Any = self.given[position]
-        if not isinstance(proxy, Proxy):
-            proxy = self.given[position] = tensor_proxy(proxy)
-        found: Proxy = proxy
-        return found
+        found = self.given[position]
+        proxy: Proxy = found if isinstance(found, Proxy) else tensor_proxy(found)
+        self.given[position] = proxy
+        return proxy
 
-    def _change(self, change: Change) -> None:
-        proxy = self.proxy_at(change.position)
-        spec = change.spec
+    def _change(self, position: int, spec: TensorSpec) -> None:
+        proxy = self.proxy_at(position)
         if spec.requires_grad and not spec.is_leaf:
-            self._connect(proxy, self._sources(change.parents))
+            self._connect(proxy, self._sources(spec.reaches))
         else:
             proxy.node = None
-        proxy.spec = spec
+        proxy.spec = _bare(spec)
 
     def _connect(self, proxy: Proxy, sources: tuple[AutogradNode | Proxy, ...]) -> None:
         """Give a new graph node to a proxy that was written to, and to all views of its memory."""
@@ -315,10 +263,8 @@ class ProxyCall:
 
     def _build(self, result: Any) -> Any:
         kind = type(result)
-        if kind is Made:
-            return self._make(result)
-        if kind is Same:
-            return self.same(result.position)
+        if kind is TensorSpec:
+            return self._make(result) if result.position is None else self.same(result.position)
         if result is None:
             return None
         if kind is dict:
@@ -326,21 +272,20 @@ class ProxyCall:
         items = [self._build(item) for item in result]
         return items if kind is list else rebuild_tuple(kind, items)
 
-    def _make(self, made: Made) -> Proxy:
-        spec = made.spec
-        node = AutogradNode(self._sources(made.parents)) if spec.requires_grad and not spec.is_leaf else None
-        proxy = Proxy(spec, node)
-        for position in made.shares:
+    def _make(self, spec: TensorSpec) -> Proxy:
+        node = AutogradNode(self._sources(spec.reaches)) if spec.requires_grad and not spec.is_leaf else None
+        proxy = Proxy(_bare(spec), node)
+        for position in spec.shares:
             given = self.given[position]
             if type(given) is Proxy:
                 proxy.origin = proxy.origin or given.origin
             elif self.ref_to(given) is not None:
                 proxy.origin = Origin(given)
-        if made.view_of is not None and type(self.given[made.view_of]) is Proxy:
-            proxy.join(self.given[made.view_of])
-        self.size += made.size
-        self.add(proxy)
-        return proxy
+        if spec.view_of is not None and type(self.given[spec.view_of]) is Proxy:
+            proxy.join(self.given[spec.view_of])
+        if not spec.shares:
+            self.size += size_in_bytes(spec)
+        return self.add(proxy)
 
     def add(self, proxy: _P) -> _P:
         """Note a proxy that needs an id, and return it."""
@@ -374,12 +319,7 @@ class ProxyCall:
         return None
 
     def give_gradient(self, proxy: Proxy, node: AutogradNode | None = None) -> None:
-        """Record that a backward pass adds to the gradient of a tensor.
-
-        Args:
-            proxy: the tensor.
-            node: the graph node of the gradient; None without `create_graph`.
-        """
+        """Record that a backward pass adds to the gradient of a tensor."""
         if proxy.grad is not None and node is None:
             return
         spec = gradient_spec(proxy.spec)

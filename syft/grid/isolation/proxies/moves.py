@@ -37,10 +37,6 @@ def plan_move(obj_id: ObjectId, held: Mapping[ObjectId, Any]) -> list[MovedObjec
 
     For a tensor that is part of a plan, the plan moves. Nothing is changed; it raises if the object can't move. After
     the move, call `detach_moved` on the object that moved.
-
-    Args:
-        obj_id: the id of the object that must move.
-        held: the objects of the session process, by id.
     """
     obj = held[obj_id]
     plans = [one for one, other in held.items() if isinstance(other, Plan) and _index(other, obj) is not None]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 import torch
@@ -26,11 +26,7 @@ from syft.workers.execution.results import kind_of
 
 
 class AutogradNode:
-    """The autograd node of a proxy.
-
-    Args:
-        parents: the nodes and leaf proxies that receive its gradients.
-    """
+    """The autograd node of a proxy."""
 
     __slots__ = ("owner", "parents")
 
@@ -41,11 +37,7 @@ class AutogradNode:
 
 
 class Origin:
-    """A tensor of the session process whose copy in the vault has views there.
-
-    Args:
-        tensor: the tensor.
-    """
+    """A tensor of the session process whose copy in the vault has views there."""
 
     __slots__ = ("tensor", "version")
 
@@ -117,16 +109,6 @@ class Proxy(AbstractObject):
         return self.spec.is_leaf
 
     @property
-    def has_grad(self) -> bool:
-        """Whether the tensor has a gradient."""
-        return self.grad is not None
-
-    @property
-    def leaves(self) -> set[Proxy]:
-        """The leaf proxies that a backward pass from this one reaches."""
-        return walk([self])[0]
-
-    @property
     def source(self) -> AutogradNode | Proxy | None:
         """The receiver of gradients: its node, itself if it is a leaf that requires grad, or None."""
         if self.node is not None:
@@ -156,11 +138,7 @@ class Proxy(AbstractObject):
 
 
 class ObjectProxy(AbstractObject):
-    """The proxy of an object that is not a tensor: it has a kind only.
-
-    Args:
-        kind: the kind of its pointers.
-    """
+    """The proxy of an object that is not a tensor: it has a kind only."""
 
     why = ""
 
@@ -175,12 +153,7 @@ AnyProxy: TypeAlias = Proxy | ObjectProxy
 
 
 class DatasetProxy(ObjectProxy):
-    """The proxy of a data set.
-
-    Args:
-        data: the proxy of its samples.
-        targets: the proxy of its targets.
-    """
+    """The proxy of a data set."""
 
     def __init__(self, data: Proxy, targets: Proxy) -> None:
         super().__init__("dataset")
@@ -313,6 +286,15 @@ def value_bytes(proxy: AnyProxy) -> int:
     else:
         parts = [proxy.data, proxy.targets] if isinstance(proxy, DatasetProxy) else []
     return sum(size_in_bytes(part.spec) for part in parts)
+
+
+def specs_in(value: object) -> Iterator[TensorSpec]:
+    """Yield the specs in nested arguments or results."""
+    if isinstance(value, TensorSpec):
+        yield value
+    elif isinstance(value, dict | tuple | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from specs_in(item)
 
 
 def size_in_bytes(spec: TensorSpec) -> int:

@@ -9,10 +9,9 @@ import torch
 from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import CommandNotAllowedError
 from syft.grid.isolation.proxies.autograd import Handler
-from syft.grid.isolation.proxies.effects import Effects, ProxyCall, ProxyResult, effects_of
+from syft.grid.isolation.proxies.effects import Effects, ProxyCall, ProxyResult, effects_of, written_values
 from syft.grid.isolation.proxies.objects import PlanProxy, Proxy, spec_of, with_gradient
 from syft.grid.isolation.proxies.refusals import not_plain, unknown
-from syft.grid.isolation.proxies.writes import written_values
 from syft.messaging.mutation import trains
 from syft.messaging.plan.arguments import match
 from syft.messaging.plan.plan import Plan
@@ -107,9 +106,9 @@ def _written(program: Program) -> frozenset[int]:
 
 def _applied(call: ProxyCall, effects: Effects) -> ProxyResult:
     found = call.apply(effects)
-    for change in effects.changes:
-        proxy = call.proxy_at(change.position)
-        if change.has_grad:
+    for position, spec in effects.prediction.changed:
+        proxy = call.proxy_at(position)
+        if spec.has_grad:
             call.give_gradient(proxy)
         elif proxy.is_leaf:
             proxy.grad = None

@@ -13,11 +13,7 @@ _REQUEST = 'Ask for it with ptr.request(reason="..."), or use a DP query.'
 
 
 def unknown(name: str) -> GetNotPermittedError:
-    """Return the error for a call whose result can't be described without values.
-
-    Args:
-        name: the name of the call or plan.
-    """
+    """Return the error for a call whose result can't be described without values."""
     if name.rpartition(".")[2] in _VALUES:
         return GetNotPermittedError(f"{name} would release values of private data. {_REQUEST}")
     return GetNotPermittedError(

@@ -6,12 +6,12 @@ values (`try_on_ones`).
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 
 from syft.core.trees import map_tensors
-from syft.grid.isolation.proxies.objects import size_in_bytes
+from syft.grid.isolation.proxies.objects import size_in_bytes, specs_in
 from syft.hook.functions import function_of
 from syft.messaging.plan.interpreter import quiet
 from syft.workers.access.fake_execution import Prediction
@@ -41,15 +41,8 @@ class _Ones(FakeInputs):
 
 
 def try_on_ones(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: bool) -> Prediction:
-    """Run a call on ones and return the prediction, unknown if the call fails or its arguments are too large.
-
-    Args:
-        name: the wire name of the call.
-        args: its arguments, with specs in place of tensors.
-        kwargs: its keyword arguments, likewise.
-        grad_enabled: whether autograd records it.
-    """
-    if sum(size_in_bytes(spec) for spec in _specs((args, kwargs))) > _MAX_BYTES:
+    """Run a call on ones and return the prediction, unknown if the call fails or its arguments are too large."""
+    if sum(size_in_bytes(spec) for spec in specs_in((args, kwargs))) > _MAX_BYTES:
         return Prediction(False)
     fakes = _Ones()
     try:
@@ -60,47 +53,29 @@ def try_on_ones(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_e
         return Prediction(False)
 
 
-def _specs(value: object) -> list[TensorSpec]:
-    if isinstance(value, TensorSpec):
-        return [value]
-    if isinstance(value, dict):
-        value = list(value.values())
-    return [spec for item in value for spec in _specs(item)] if isinstance(value, list | tuple) else []
-
-
 def with_own_values(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, Any, Any] | None:
     """Return a call with the same result in which numbers replace the user's own tensors that determine its shape.
 
-    Args:
-        name: the wire name of the call.
-        args: its arguments, with proxies in place of private tensors.
-        kwargs: its keyword arguments, likewise.
-
-    Returns:
-        name, arguments and keyword arguments; None if private values determine the shape, or for other calls.
+    Returns None if private values determine the shape, and for other calls.
     """
     last = name.rpartition(".")[2]
     if name in _INDEXING:
         return name, (args[0], _plain_index(args[1]), *args[2:]), kwargs
     if last == "masked_select":
         source, mask = (*args, *kwargs.values())[:2]
-        if _is_own(mask) and tuple(mask.shape) == tuple(source.shape):
+        if isinstance(mask, torch.Tensor) and tuple(mask.shape) == tuple(source.shape):
             return "torch.Tensor.__getitem__", (source, _plain_index(mask)), {}
     if last == "repeat_interleave":
         repeats = args[1] if len(args) > 1 else kwargs.get("repeats")
-        if _is_own(repeats) and repeats.numel() > 1:
+        if isinstance(repeats, torch.Tensor) and repeats.numel() > 1:
             return name, args, {**kwargs, "output_size": int(repeats.sum())}
     if last in ("narrow", "tensor_split"):
         return name, *map_tensors(_number, (args, kwargs))
     return None
 
 
-def _is_own(value: object) -> TypeGuard[torch.Tensor]:
-    return isinstance(value, torch.Tensor)
-
-
 def _number(leaf: object) -> Any:
-    return leaf.tolist() if _is_own(leaf) and leaf.dtype is torch.int64 and leaf.dim() < 2 else leaf
+    return leaf.tolist() if isinstance(leaf, torch.Tensor) and leaf.dtype is torch.int64 and leaf.dim() < 2 else leaf
 
 
 def _plain_index(index: object) -> Any:
@@ -108,7 +83,7 @@ def _plain_index(index: object) -> Any:
     items = index if isinstance(index, tuple) else (index,)
     found: list[Any] = []
     for item in items:
-        if _is_own(item) and item.dtype in (torch.bool, torch.uint8) and item.dim():
+        if isinstance(item, torch.Tensor) and item.dtype in (torch.bool, torch.uint8) and item.dim():
             found += item.nonzero(as_tuple=True)
         else:
             found.append(map_tensors(_number, item) if isinstance(item, slice) else item)

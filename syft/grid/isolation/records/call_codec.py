@@ -1,13 +1,12 @@
 """Conversion between calls and records.
 
-session process     record = write_call(operation); send encode_parts(record)
+session process     record = write_call(operation); send encode(record)
 supervisor          record = read_call(frame)           without torch and serde; deserializes nothing
 vault               operation = operation_of(record)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,7 +15,7 @@ from syft.core.id_provider import ObjectId
 from syft.core.references import Ref
 from syft.exceptions import SerdeError
 from syft.grid.isolation.records.record_reader import MAX_DEPTH, MAX_ITEMS, MAX_SPEC, MAX_TEXT
-from syft.grid.isolation.records.records import Blob, BlobAt, CallRecord, Named, PutRecord, Size
+from syft.grid.isolation.records.records import Blob, BlobAt, CallRecord, Named, PutRecord, Size, iter_leaves
 from syft.messaging.message import Operation
 from syft.messaging.plan.plan import Plan
 from syft.serde.serde import deserialize, serialize
@@ -33,10 +32,6 @@ _INT_BITS = 256
 def write_call(operation: Operation, worker: BaseWorker | None = None) -> CallRecord:
     """Return the record of a call.
 
-    Args:
-        operation: the call.
-        worker: the worker that serializes the objects among its arguments.
-
     Raises:
         SerdeError: an argument can't be serialized.
     """
@@ -50,10 +45,6 @@ def write_call(operation: Operation, worker: BaseWorker | None = None) -> CallRe
 
 def operation_of(record: CallRecord, worker: BaseWorker | None = None) -> Operation:
     """Return the call of a record, its blobs deserialized.
-
-    Args:
-        record: the record.
-        worker: the worker that receives the objects.
 
     Raises:
         SerdeError: a blob is damaged or holds another kind of object than it states.
@@ -83,7 +74,7 @@ def read_blob(blob: Blob, worker: BaseWorker | None = None) -> Any:
     obj = deserialize(blob.data, worker)
     if kind_of(obj) != blob.kind:
         raise SerdeError(f"A blob of kind {blob.kind!r} holds a {kind_of(obj)!r}.")
-    if any(type(leaf) is Ref for leaf in _leaves(obj)):
+    if any(type(leaf) is Ref for leaf in iter_leaves(obj)):
         raise SerdeError("A blob holds a reference to an object; references belong in the record.")
     return obj
 
@@ -139,7 +130,7 @@ class _RecordWriter:
 
     def _container(self, value: dict[Any, Any] | tuple[Any, ...] | list[Any], depth: int) -> Any:
         odd_keys = type(value) is dict and not all(map(_is_key, value))
-        if (len(value) > MAX_INLINE or odd_keys) and not any(type(leaf) is Ref for leaf in _leaves(value)):
+        if (len(value) > MAX_INLINE or odd_keys) and not any(type(leaf) is Ref for leaf in iter_leaves(value)):
             return self._blob(value)
         if odd_keys:
             raise SerdeError("A dictionary among the arguments of a call needs strings or numbers as keys.")
@@ -165,21 +156,6 @@ def _is_key(value: object) -> bool:
 
 def _is_short(value: range) -> bool:
     return all(-(2**63) <= part < 2**63 for part in (value.start, value.stop, value.step))
-
-
-def _leaves(value: object) -> Iterator[object]:
-    """Yield the leaves of nested containers of any kind."""
-    if isinstance(value, tuple | list | set | frozenset):
-        for item in value:
-            yield from _leaves(item)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _leaves(key)
-            yield from _leaves(item)
-    elif type(value) is slice:
-        yield from _leaves((value.start, value.stop, value.step))
-    else:
-        yield value
 
 
 # --- named values ----------------------------------------------------------------------------------------------

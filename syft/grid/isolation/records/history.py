@@ -26,7 +26,8 @@ class Slice:
         records: the records, in order; deletions of ids that are used again are among them.
         datasets: the data sets that they name.
         others: the number of other calls that the vault ran.
-        reasons: the reasons why a replay may give other values; empty if it gives the same.
+        reasons: the reasons why a replay may give other values; empty if it gives the same, unless a plan draws random
+            numbers.
         numbers: the numbers of the records in the history, by which a vault reports failed records.
     """
 
@@ -38,16 +39,6 @@ class Slice:
     numbers: frozenset[int] = frozenset()
 
     @property
-    def obj_id(self) -> ObjectId:
-        """The object, or the first of several."""
-        return self.ids[0]
-
-    @property
-    def is_reproducible(self) -> bool:
-        """Whether a replay should give the same values, bit for bit. Plans may still draw random numbers."""
-        return not self.reasons
-
-    @property
     def calls(self) -> tuple[CallRecord, ...]:
         """The calls among the records."""
         return tuple(record for record in self.records if type(record) is CallRecord)
@@ -55,16 +46,6 @@ class Slice:
     def plan_blobs(self) -> dict[str, Blob]:
         """Return the plans that were sent along, by hash, to be described by a program process."""
         return {blob.hash: blob for record in self.records for blob in record.blobs if blob.kind == "plan"}
-
-    def code(self, plans: dict[str, str] | None = None) -> str:
-        """Return the calls as Python.
-
-        Args:
-            plans: the code of plans, by hash.
-        """
-        from syft.grid.isolation.records.listing import code_of
-
-        return code_of(self, plans or {})
 
 
 class VaultHistory:
@@ -97,12 +78,7 @@ class VaultHistory:
         return len(self._records)
 
     def append(self, record: Record, size: int = 0) -> int:
-        """Add a record that goes to the vault, and return its number.
-
-        Args:
-            record: the record.
-            size: the bytes that it takes, with its blobs.
-        """
+        """Add a record that takes `size` bytes with its blobs, and return its number."""
         blob_bytes = _blob_bytes(record)
         header_bytes = max(0, size - blob_bytes)
         if blob_bytes and self.blob_bytes + blob_bytes > self.max_blob_bytes:
@@ -123,10 +99,6 @@ class VaultHistory:
         """Return the present history."""
         records = tuple(record for record, _ in self._records)
         return Snapshot(records, self.dropped, self.calls, self.non_mutating_plans)
-
-    def slice(self, *ids: ObjectId) -> Slice:
-        """Return the records that lead to the present objects; see `Snapshot.slice`."""
-        return self.snapshot().slice(*ids)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -40,14 +40,10 @@ def read_meta(row: object) -> TensorMeta | ObjectMeta:
     raise SerdeError("These values do not describe an object.")
 
 
-def _tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
-
-
 def write_item(item: Item) -> tuple[Any, ...]:
     """Return the description of a stored object as plain values."""
     owner = item.facts.owner if isinstance(item.facts.owner, str | int) else None
-    parts = tuple(tuple(map(_tuple, part)) for part in item.facts.notes.get(PARTS, ()))
+    parts = tuples(item.facts.notes.get(PARTS, ()))
     facts = (item.size, item.checksum, item.created, item.stamp, item.origin, owner, parts)
     return (item.id, write_meta(item.meta), tuple(sorted(item.tags)), item.description, item.memory, *facts)
 

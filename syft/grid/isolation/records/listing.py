@@ -36,12 +36,7 @@ _SPELLED = {"torch.functional.": "torch.", "torch._VF.": "torch."}
 
 
 def code_of(part: Slice, plans: Mapping[str, str]) -> str:
-    """Return the calls of a slice as Python; inputs are described in comments above.
-
-    Args:
-        part: the slice.
-        plans: the code of plans, by hash.
-    """
+    """Return the calls of a slice as Python; inputs are described in comments above."""
     writer = _ListingWriter(part)
     body = writer.lines()
     head = [f"# {line}" for line in writer.inputs]

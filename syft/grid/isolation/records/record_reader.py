@@ -17,6 +17,7 @@ from syft.grid.isolation.records import records
 from syft.grid.isolation.records.records import (
     ID_BYTES,
     MAX_HEADER_BYTES,
+    SLICE_LENGTH,
     VERSION,
     Blob,
     BlobAt,
@@ -100,11 +101,7 @@ def _unpack(header: memoryview) -> Any:
 
 
 class _Trees:
-    """Reads the trees of one record, and counts their values and the uses of each blob.
-
-    Args:
-        blobs: the number of blobs in the record.
-    """
+    """Reads the trees of one record, and counts their values and the uses of each blob."""
 
     def __init__(self, blobs: int) -> None:
         self.items = 0
@@ -316,3 +313,13 @@ def _load(fields: tuple[Any, ...], body: memoryview) -> LoadRecord:
 _KINDS: dict[int, Callable[[tuple[Any, ...], memoryview], Record]] = {
     records.CALL: _call, records.PUT: _put, records.DELETE: _delete, records.LOAD: _load,
 }  # fmt: skip
+
+
+def read_slice(data: bytes | bytearray | memoryview) -> list[Record]:
+    """Return the records of bytes that `write_slice` wrote."""
+    found, view = [], memoryview(data)
+    while view:
+        (length,) = SLICE_LENGTH.unpack(view[: SLICE_LENGTH.size])
+        found.append(read_record(view[SLICE_LENGTH.size : SLICE_LENGTH.size + length]))
+        view = view[SLICE_LENGTH.size + length :]
+    return found

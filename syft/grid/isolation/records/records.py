@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, TypeAlias
 
 import msgpack  # type: ignore[import-untyped,unused-ignore]
@@ -33,7 +33,10 @@ CALL, PUT, DELETE, LOAD = 1, 2, 3, 4
 TUPLE, LIST, DICT, REF, COMPLEX, SLICE, RANGE, ELLIPSIS, NAMED, SIZE, BLOB, INT = range(12)
 
 _LENGTH = struct.Struct(">I")
+# The length of each record of a slice that is stored with a request.
+SLICE_LENGTH = struct.Struct(">Q")
 _ATOMS = frozenset({type(None), bool, int, float, str})
+_SEQUENCES = (tuple, list, set, frozenset)
 Data: TypeAlias = bytes | memoryview
 
 
@@ -164,18 +167,17 @@ def iter_refs(value: object) -> Iterator[Ref]:
             yield leaf
 
 
-def iter_leaves(value: Any) -> Iterator[Any]:
-    """Yield every value in a tree that is not a container, left to right."""
-    kind = type(value)
-    if kind is tuple or kind is list:
+def iter_leaves(value: object) -> Iterator[Any]:
+    """Yield every value in nested containers of any kind that is not a container, left to right."""
+    if isinstance(value, _SEQUENCES):
         for item in value:
             yield from iter_leaves(item)
-    elif kind is dict:
-        for item in value.values():
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from iter_leaves(key)
             yield from iter_leaves(item)
-    elif kind is slice:
-        for item in (value.start, value.stop, value.step):
-            yield from iter_leaves(item)
+    elif type(value) is slice:
+        yield from iter_leaves((value.start, value.stop, value.step))
     else:
         yield value
 
@@ -183,20 +185,21 @@ def iter_leaves(value: Any) -> Iterator[Any]:
 # --- writing ------------------------------------------------------------------------------------------------------
 
 
-def encode_parts(record: Record) -> list[Data]:
-    """Return the bytes of a record in parts, so that large blobs need not be copied."""
+def write_slice(records: Iterable[Record]) -> bytes:
+    """Return records as bytes that `read_slice` reads."""
+    written = [encode(record) for record in records]
+    return b"".join(SLICE_LENGTH.pack(len(one)) + one for one in written)
+
+
+def encode(record: Record) -> bytes:
+    """Return the bytes of a record."""
     try:
         header = msgpack.packb([VERSION, record.code, *_fields(record)], use_bin_type=True)
     except (ValueError, TypeError, OverflowError) as error:
         raise SerdeError(f"A call can't be written as a record: {str(error)[:120]}.") from None
     if len(header) > MAX_HEADER_BYTES:
         raise SerdeError(f"The arguments of a call take {len(header)} bytes and the limit is {MAX_HEADER_BYTES}.")
-    return [_LENGTH.pack(len(header)) + header, *(blob.data for blob in record.blobs)]
-
-
-def encode(record: Record) -> bytes:
-    """Return the bytes of a record."""
-    return b"".join(encode_parts(record))
+    return b"".join((_LENGTH.pack(len(header)), header, *(blob.data for blob in record.blobs)))
 
 
 def _fields(record: Record) -> list[Any]:

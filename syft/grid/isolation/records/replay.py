@@ -1,4 +1,4 @@
-"""Replay: runs the records of a slice again, in a program process, to verify that they give the same object.
+"""Execution of records: in a vault, and again in a program process, to verify that they give the same object.
 
 A sealed copy has one canonical encoding, so two copies of the same values have the same bytes, and the supervisor can
 compare them without reading either.
@@ -12,12 +12,15 @@ from typing import Any
 import torch
 
 from syft.core.id_provider import ObjectId
+from syft.core.labels import set_id
 from syft.core.references import Ref
-from syft.exceptions import IdNotUniqueError, ObjectNotFoundError, SerdeError, SyftError
+from syft.exceptions import CommandNotAllowedError, IdNotUniqueError, ObjectNotFoundError, SerdeError, SyftError
+from syft.federated.client.federated_client import FederatedClient
 from syft.grid.isolation.records.call_codec import kind_of, operation_of, read_blob
 from syft.grid.isolation.records.effects import draws
 from syft.grid.isolation.records.records import CallRecord, DeleteRecord, LoadRecord, PutRecord, Record
 from syft.hook.syft_tensor import SyftTensor
+from syft.messaging.message import Operation
 from syft.messaging.mutation import alters
 from syft.messaging.plan.display.code import code_of
 from syft.messaging.plan.plan import Plan
@@ -25,9 +28,11 @@ from syft.messaging.plan.plan_hash import plan_hash
 from syft.serde.serde import deserialize, serialize
 from syft.workers.base import BaseWorker
 from syft.workers.execution.copies import copy_value
-from syft.workers.execution.execute import execute
-from syft.workers.virtual import VirtualWorker
+from syft.workers.execution.execute import WORKER_COMMANDS, execute
+from syft.workers.execution.session import Session
 
+# A command of vaults: stores a part of an object that moved, its gradient or a tensor of a plan's state by its index.
+PART = "syft.vault_part"
 # Maximum number of operations of a plan that are shown.
 MAX_OPERATIONS = 1000
 # Maximum number of objects of a sealed copy that are described.
@@ -37,21 +42,16 @@ MAX_SPECS = 50
 def replay(records: Iterable[Record], ids: Sequence[ObjectId], datasets: Mapping[ObjectId, Any]) -> bytes:
     """Run records on a fresh worker and return the sealed copy of objects.
 
-    Args:
-        records: the records of a slice.
-        ids: the objects.
-        datasets: the data sets that the records load, by id; they are not changed.
-
     Raises:
         ObjectNotFoundError: the records do not create the object.
         SyftError: a record failed, so the code of the slice does not describe the object.
     """
-    worker = ReplayWorker(None, id="replay", auto_add=False)
-    runner = Runner(worker, datasets)
+    runner = Runner(ConfinedWorker("replay"), datasets)
     for record in records:
-        runner.run(record)
-    if runner.errors:
-        raise SyftError(f"A call fails when it is run again: {runner.errors[0]}")
+        try:
+            runner.run(record)
+        except Exception as error:
+            raise SyftError(f"A call fails when it is run again: {type(error).__name__}: {str(error)[:200]}") from None
     return seal_all([runner.get(obj_id) for obj_id in ids])
 
 
@@ -60,57 +60,70 @@ def seal_all(objects: Sequence[object]) -> bytes:
     return seal(objects[0]) if len(objects) == 1 else serialize(tuple(map(_bare, objects)))
 
 
-class ReplayWorker(VirtualWorker):
-    """The worker of a replay."""
+class ConfinedWorker(BaseWorker, FederatedClient):
+    """The worker of a vault, a program or a replay."""
+
+    def __init__(self, id: ObjectId, trusts_script_modules: bool = False) -> None:
+        super().__init__(None, id, auto_add=False)
+        self.trusts_script_modules = trusts_script_modules
 
     def resolve(self, ref: Ref) -> Any:
-        """Refuse pointers inside blobs, as vaults do."""
-        raise SerdeError("A blob holds a pointer to an object; references belong in the record.")
+        """Refuse pointers inside blobs: the history would not show the objects that a call reads through them."""
+        raise SerdeError("A blob holds a pointer to an object of the vault; references belong in the record.")
 
 
 class Runner:
-    """Runs records on a worker, one after the other.
-
-    Args:
-        worker: the worker, which must have no release policy.
-        datasets: the data sets by id.
-    """
+    """Runs records on a worker, one after the other."""
 
     def __init__(self, worker: BaseWorker, datasets: Mapping[ObjectId, Any]) -> None:
         self.worker = worker
-        self.session = worker.open_session("replay")
-        self.errors: list[str] = []
+        self.session = worker.open_session("vault")
         self._datasets = datasets
 
     def run(self, record: Record) -> None:
-        """Run a record; an error is appended to `errors`."""
+        """Run a record."""
+        if type(record) is CallRecord:
+            self._call(operation_of(record, self.worker))
+        elif type(record) is PutRecord:
+            self._keep(record.obj_id, read_blob(record.blob, self.worker))
+        elif type(record) is LoadRecord:
+            if record.obj_id not in self._datasets:
+                raise ObjectNotFoundError(record.obj_id, self.worker, "the data set was not passed to the replay.")
+            self._keep(record.obj_id, copy_value(self._datasets[record.obj_id]))
+        elif type(record) is DeleteRecord:
+            for obj_id in record.ids:
+                self.worker.object_store.remove(obj_id)
+
+    def _call(self, operation: Operation) -> None:
+        """Run a call; its results are stored under the ids that it names."""
         try:
-            if type(record) is CallRecord:
-                execute(self.worker, self.session, operation_of(record, self.worker))
-            elif type(record) is PutRecord:
-                self._keep(record.obj_id, read_blob(record.blob, self.worker))
-            elif type(record) is LoadRecord:
-                if record.obj_id not in self._datasets:
-                    raise ObjectNotFoundError(record.obj_id, self.worker, "the data set was not passed to the replay.")
-                self._keep(record.obj_id, copy_value(self._datasets[record.obj_id]))
-            elif type(record) is DeleteRecord:
-                for obj_id in record.ids:
-                    self.worker.object_store.objects.pop(obj_id, None)
+            execute(self.worker, self.session, operation)
         except Exception as error:
-            self.errors.append(f"{type(error).__name__}: {str(error)[:200]}")
+            cause = f"{operation.cmd_name} failed: {type(error).__name__}: {str(error)[:500]}"
+            for obj_id in operation.return_ids:
+                self.worker.object_store.note_departure(obj_id, cause)
+            raise
 
     def get(self, obj_id: ObjectId) -> Any:
         """Return an object."""
-        found = self.worker.object_store.objects.get(obj_id)
-        if found is None:
-            cause = f"the replay did not create it. {'; '.join(self.errors[:3])}"
-            raise ObjectNotFoundError(obj_id, self.worker, cause)
-        return found
+        return self.worker.object_store.get(obj_id)
 
     def _keep(self, obj_id: ObjectId, obj: object) -> None:
         if obj_id in self.worker.object_store.objects:
-            raise IdNotUniqueError(f"The replay holds an object with id {obj_id!r} already.")
-        self.session.keep(obj_id, obj, published=True)
+            raise IdNotUniqueError(f"The vault holds an object with id {obj_id!r} already.")
+        set_id(obj, obj_id)
+        self.worker.object_store.objects[obj_id] = obj
+
+
+def _part(worker: BaseWorker, session: Session, whole: object, part: object) -> object:
+    if part == "grad" and isinstance(whole, torch.Tensor):
+        return whole.grad
+    if isinstance(whole, Plan) and type(part) is int:
+        return list(whole.state.tensors())[part]
+    raise CommandNotAllowedError(PART)
+
+
+WORKER_COMMANDS[PART] = _part
 
 
 def seal(obj: object) -> bytes:
@@ -146,9 +159,6 @@ def _bare_plan(plan: Plan) -> Plan:
 
 def describe_copy(data: bytes | bytearray | memoryview) -> tuple[list[int] | None, list[str]]:
     """Describe a sealed copy for the data owner. Runs in a program process, since it parses values.
-
-    Args:
-        data: the bytes of the copy.
 
     Returns:
         The shape of a single tensor, or None, and a description of each of the first `MAX_SPECS` objects.

@@ -54,11 +54,7 @@ class _DisjointSets:
 
 
 class _ResultKeys:
-    """Keys of objects: all results of one call share a key, since their number is unknown.
-
-    Args:
-        bases: the ids of the first results of calls.
-    """
+    """Keys of objects: all results of one call share a key, since their number is unknown."""
 
     def __init__(self, bases: Iterable[ObjectId]) -> None:
         self._bases = sorted({base for base in bases if type(base) is int})
@@ -166,11 +162,7 @@ class Slicer:
 
 
 class _Dependencies:
-    """The objects that a slice depends on at a point of the history, walked from its end.
-
-    Args:
-        slicer: knows which objects share memory or a graph.
-    """
+    """The objects that a slice depends on at a point of the history, walked from its end."""
 
     def __init__(self, slicer: Slicer) -> None:
         self._slicer = slicer

@@ -43,10 +43,6 @@ if TYPE_CHECKING:
     from syft.federated.client.fit_loop import Training
 
 
-def _is_readable(worker: SessionWorker, *ids: ObjectId) -> bool:
-    return not any(isinstance(worker.object_store.look(obj_id), PROXIES) for obj_id in ids)
-
-
 def _open_dataset(worker: SessionWorker, key: object) -> bool:
     """Register a data set that the user may read with the trainer of this process; False if it is private."""
     if type(key) is not str:
@@ -124,7 +120,7 @@ def _data_is_readable(worker: SessionWorker, data: object) -> bool:
         case (str() as key,):
             return _open_dataset(worker, key)
         case (samples, targets) if is_id(samples) and is_id(targets):
-            return _is_readable(worker, samples, targets)
+            return not any(isinstance(worker.object_store.look(one), PROXIES) for one in (samples, targets))
     raise TrainingError("The data of a client is a key, or the ids of samples and targets.")
 
 
@@ -194,19 +190,10 @@ class VaultResult:
         return worker.vault.keep_result(session, self.operation, self.proxy, operation.return_ids)
 
 
-def evaluate(
-    worker: SessionWorker,
-    session: Session,
-    key: str,
-    histograms: bool,
-    nr_bins: int,
-    loss: bool,
-    accuracy: bool,
-    device: str,
-) -> dict[str, Any]:
+def evaluate(worker: SessionWorker, session: Session, key: str, *settings: Any) -> dict[str, Any]:
     """Evaluate the model of a TrainConfig on data that the user may read."""
     if worker.requires_secure or _open_dataset(worker, key):
-        return fit_service._evaluate(worker, session, key, histograms, nr_bins, loss, accuracy, device)
+        return fit_service._evaluate(worker, session, key, *settings)
     raise GetNotPermittedError(
         f"evaluate() would release results of the private data set {key!r:.50}. Compute the metric with pointers and "
         'request it with ptr.request(reason="..."), or ask the owner to allow it as a program.'

@@ -24,11 +24,7 @@ _GRACE = 60.0
 
 
 class SupervisedOutboundPolicy(OutboundPolicy):
-    """The outbound policy of the node, applied by the supervisor.
-
-    Args:
-        services: the supervisor.
-    """
+    """The outbound policy of the node, applied by the supervisor."""
 
     __slots__ = ("_services",)
 
@@ -64,12 +60,7 @@ class RelayedSocket(socket.socket):
 
 
 class SupervisedKey:
-    """The identity key of the node: the supervisor signs with it, for processes that run library code only.
-
-    Args:
-        public: the public key.
-        services: the supervisor.
-    """
+    """The identity key of the node: the supervisor signs with it, for processes that run library code only."""
 
     def __init__(self, public: bytes, services: Services) -> None:
         self.public = public
@@ -83,13 +74,7 @@ class SupervisedKey:
 
 
 class SupervisedDelegations(DelegationRegistry):
-    """The delegations of one user's sessions; the supervisor admits the nodes that they expect.
-
-    Args:
-        worker: the worker of the session process.
-        services: the supervisor.
-        settings: the settings of the node, from the supervisor.
-    """
+    """The delegations of one user's sessions; the supervisor admits the nodes that they expect."""
 
     def __init__(self, worker: SessionWorker, services: Services, settings: dict[str, Any]) -> None:
         key = SupervisedKey(bytes.fromhex(settings["peer_key"]), services)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,9 +18,7 @@ from syft.grid.isolation.children.worker import (
     SessionObjectManager,
     SessionWorker,
     SupervisedStorage,
-    run_to_exit,
 )
-from syft.grid.isolation.confinement.limits import CallClock, Limits
 from syft.grid.isolation.processes.channel import Channel, FrameKind
 from syft.grid.isolation.processes.progress import ProgressPage
 from syft.grid.isolation.session import commands
@@ -40,20 +39,13 @@ _MAX_ORDER = 1 << 16
 
 
 class SessionProcess:
-    """A session process.
-
-    Args:
-        services: the supervisor.
-        progress: the page that names the current call.
-        settings: the settings of the node, from the supervisor.
-    """
+    """A session process."""
 
     def __init__(self, services: Services, progress: ProgressPage, settings: dict[str, Any]) -> None:
         configure(stream_timeout=settings["stream_timeout"], heartbeat=settings["heartbeat"])
         self._services = services
         # The supervisor bounds the bytes that the user sends; this bounds the bytes after decompression.
         self.budget = ByteBudget(settings["max_user_in_flight_bytes"], name="your session")
-        self._clock = CallClock(Limits.from_plain(settings["limits"]))
         self.worker = SessionWorker(settings["id"], services, settings["trust_script_modules"])
         self.worker.routes = party_routes() if settings["purpose"] else routes()
         TorchHook(torch, local_worker=self.worker)
@@ -64,7 +56,12 @@ class SessionProcess:
         commands.install()
         quota = Quota(settings["max_user_objects"], settings["max_user_bytes"])
         SessionObjectManager(self.worker, storage=SupervisedStorage(services), quota=quota, node_quota=quota)
-        self._orders = {"open": self._open, "forget": self._forget, "peer": self._peer, "model": self._model}
+        self._orders: dict[str, Callable[[tuple[Any, ...], list[int]], None]] = {
+            "open": self._open,
+            "forget": lambda args, fds: self.worker.forget(*args),
+            "peer": lambda args, fds: self.worker.acquaintances.serve(args[0], fds[0]),
+            "model": lambda args, fds: hold_model(self.worker, args[0], fds[0]),
+        }
 
     def run(self, control: Channel) -> None:
         """Run orders until the supervisor closes the channel."""
@@ -80,15 +77,6 @@ class SessionProcess:
         session.byte_budget = self.budget
         channel = Channel(socket.socket(fileno=fds[0]), (limit or 1 << 30) + (1 << 20))
         threading.Thread(target=self._serve, args=(session, channel), daemon=True).start()
-
-    def _forget(self, args: tuple[Any, ...], fds: list[int]) -> None:
-        self.worker.forget(*args)
-
-    def _model(self, args: tuple[Any, ...], fds: list[int]) -> None:
-        hold_model(self.worker, args[0], fds[0])
-
-    def _peer(self, args: tuple[Any, ...], fds: list[int]) -> None:
-        self.worker.acquaintances.serve(args[0], fds[0])
 
     def _serve(self, session: Session, channel: Channel) -> None:
         leaving: dict[int, Any] = {}
@@ -109,7 +97,7 @@ class SessionProcess:
     ) -> None:
         self.worker.progress.write("")
         # The supervisor reads this channel only until it has the answer.
-        with self._clock.call(), self._services.over(channel):
+        with self._services.over(channel):
             written, left = respond(self.worker, session, request)
         if left is not None:
             leaving[number] = left
@@ -123,12 +111,8 @@ def main(fds: list[int], settings: dict[str, Any]) -> None:
     """Serve one user until the supervisor closes the control channel."""
     control, shared, page = fds
     services = Services(Channel(socket.socket(fileno=shared), NO_LIMIT))
-
-    def run() -> None:
-        process = SessionProcess(services, ProgressPage(page), settings)
-        process.run(Channel(socket.socket(fileno=control), _MAX_ORDER))
-
-    run_to_exit(run, "session")
+    process = SessionProcess(services, ProgressPage(page), settings)
+    process.run(Channel(socket.socket(fileno=control), _MAX_ORDER))
 
 
 def prepare() -> None:

@@ -18,26 +18,34 @@ from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.labels import description_of, tags_of
 from syft.core.object_storage import ObjectOutline
 from syft.core.references import Ref, TensorMeta
-from syft.core.trees import SCALARS, iter_tensors
+from syft.core.trees import SCALARS, iter_tensors, map_tensors
 from syft.exceptions import CommandNotAllowedError, GetNotPermittedError
 from syft.grid.isolation.children.services import Services
-from syft.grid.isolation.children.vault_commands import PART
 from syft.grid.isolation.proxies.calls import attribute, call_on_proxies
 from syft.grid.isolation.proxies.effects import MoveToVault, ProxyResult
 from syft.grid.isolation.proxies.moves import MovedObject, detach_moved, plan_move
-from syft.grid.isolation.proxies.objects import PROXIES, AnyProxy, DatasetProxy, ObjectProxy, Proxy, tensor_proxy
+from syft.grid.isolation.proxies.objects import (
+    PROXIES,
+    AnyProxy,
+    DatasetProxy,
+    ObjectProxy,
+    PlanProxy,
+    Proxy,
+    describe,
+    tensor_proxy,
+)
 from syft.grid.isolation.records.call_codec import write_call, write_put
 from syft.grid.isolation.records.items import PARTS, read_meta
 from syft.grid.isolation.records.records import DeleteRecord, encode
-from syft.grid.isolation.session.call_arguments import CallArguments
-from syft.grid.isolation.session.proxy_results import ProxyResults
+from syft.grid.isolation.records.replay import PART
 from syft.grid.isolation.supervisor.session_handle import MAX_MOVED
 from syft.grid.storage.interface import Item
 from syft.messaging.message import Operation
-from syft.messaging.mutation import changed_values
+from syft.messaging.mutation import alters, changed_values
 from syft.messaging.plan.plan import Plan
 from syft.messaging.plan.plan_hash import plan_hash
 from syft.pointers.pointer_plan import RUN_PLAN
+from syft.pointers.remote_call import rebuild_container
 from syft.serde import deserialize
 from syft.workers.execution.execute import ATTRIBUTES, MAX_ATTRIBUTES, WORKER_COMMANDS
 from syft.workers.execution.results import ResultStore
@@ -52,13 +60,69 @@ _MAX_RELEASED = 256
 _MAX_MOVES = 8
 
 
-class VaultCalls:
-    """The calls of one user that name private data.
+class ProxyResults(ResultStore):
+    """Stores the proxies of the results of a call in the vault, and describes them."""
 
-    Args:
-        worker: the worker of the session process.
-        services: the supervisor.
-    """
+    def _register(self, result: object) -> Any:
+        if isinstance(result, PROXIES):
+            result.why = f"it was computed from private data by {self.operation.cmd_name}"
+            self._keep(result)
+            return describe(result)
+        if type(result) is dict:
+            return {key: self._register(item) for key, item in result.items()}
+        if isinstance(result, tuple | list) and not isinstance(result, torch.Size):
+            return rebuild_container(type(result), [self._register(item) for item in result])
+        return result  # metadata, or a result that is an argument
+
+
+class CallArguments:
+    """The arguments of a call on private data: as proxies here, and as the vault gets them."""
+
+    def __init__(self, calls: VaultCalls, operation: Operation) -> None:
+        self._calls = calls
+        self._operation = operation
+        self.args: tuple[Any, ...] = tuple(map_tensors(self._local, arg) for arg in operation.cmd_args)
+        self.kwargs: dict[str, Any] = {key: map_tensors(self._local, arg) for key, arg in operation.cmd_kwargs.items()}
+
+    def _local(self, leaf: object) -> object:
+        if type(leaf) is not Ref:
+            return leaf
+        used = self._calls.resolve(leaf)
+        if isinstance(used, torch.Tensor) and self._calls.worker.object_store.is_of_others(leaf.id):
+            return used.detach()  # no gradients on data of other users
+        return used
+
+    def for_vault(self) -> Operation:
+        """Return the call with references to objects in the vault, and copies of all other objects."""
+        plan = self.args[0] if self._operation.cmd_name == RUN_PLAN else None
+        alters_data = isinstance(plan, Plan | PlanProxy) and _alters(plan)
+
+        def send(leaf: object) -> object:
+            if type(leaf) is Ref and alters_data and self._calls.is_data(leaf.id):
+                return Ref(self._calls.post_clone(leaf))
+            if type(leaf) is not Ref or isinstance(self._calls.worker.object_store.look(leaf.id), PROXIES):
+                return leaf
+            value = self._calls.resolve(leaf)
+            if isinstance(value, Plan):
+                return Ref(self._calls.post_plan(value))  # workers run only plans that they hold
+            return value.detach() if isinstance(value, torch.Tensor) else value
+
+        operation = self._operation
+        return dataclasses.replace(
+            operation,
+            cmd_args=tuple(map_tensors(send, arg) for arg in operation.cmd_args),
+            cmd_kwargs={key: map_tensors(send, arg) for key, arg in operation.cmd_kwargs.items()},
+        )
+
+
+def _alters(plan: Plan | PlanProxy) -> bool:
+    """Return whether a plan may write to its arguments; then it gets copies of published data."""
+    program = getattr(plan, "program", None)
+    return program is None or alters(program.operations)
+
+
+class VaultCalls:
+    """The calls of one user that name private data."""
 
     def __init__(self, worker: SessionWorker, services: Services) -> None:
         self.worker = worker
@@ -126,13 +190,13 @@ class VaultCalls:
             arguments, result = self._run_on_proxies(operation)
             self._flush_released()
             written = encode(write_call(arguments.for_vault(), self.worker)) if result.has_effect else b""
-            results = ProxyResults(self.worker, session, operation)
+            results = ProxyResults(self.worker, session, operation, (), {})
             response = results.register(result.result)
             if written:
                 try:
                     self._post(written)
                 except Exception:
-                    results.withdraw()
+                    results.withdraw()  # the call did not reach the vault
                     raise
             return response
 
@@ -259,7 +323,7 @@ class VaultCalls:
         with self._lock:
             self._flush_released()
             sent = dataclasses.replace(operation, return_ids=tuple(return_ids))
-            response = ProxyResults(self.worker, session, sent).register(proxy)
+            response = ProxyResults(self.worker, session, sent, (), {}).register(proxy)
             self.post(sent)
             return response
 

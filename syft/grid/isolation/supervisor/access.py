@@ -33,11 +33,6 @@ class HasRole(Protocol):
 def right_of(node: Node, principal: HasRole, obj_id: ObjectId) -> str | None:
     """Return the right of a user to a published object.
 
-    Args:
-        node: the node.
-        principal: the user.
-        obj_id: the id of the object.
-
     Returns:
         READ, COMPUTE, or None for an object that does not exist for this user.
     """

@@ -18,49 +18,24 @@ Check: TypeAlias = Callable[[object], bool]
 _MAX_TEXT = 1 << 16
 
 
-def object_id(value: object) -> bool:
-    """Return whether a value is the id of an object."""
-    return type(value) in (int, str) and is_id(value)
+def _typed(*kinds: type, fits: Callable[[Any], bool] = lambda value: True) -> Check:
+    """Return a check for the exact type of a value, and a condition."""
+    return lambda value: type(value) in kinds and fits(value)
 
 
-def text(value: object) -> bool:
-    """Return whether a value is a string of bounded length."""
-    return type(value) is str and len(value) <= _MAX_TEXT
-
-
-def number(value: object) -> bool:
-    """Return whether a value is a number; whole numbers are bounded so that they convert to float."""
-    return type(value) is float or (type(value) is int and -(2**62) < value < 2**62)
-
-
-def count(value: object) -> bool:
-    """Return whether a value is a count or a size."""
-    return type(value) is int and 0 <= value < 2**62
-
-
-def flag(value: object) -> bool:
-    """Return whether a value is True or False."""
-    return type(value) is bool
-
-
-def fingerprint(value: object) -> bool:
-    """Return whether a value is the fingerprint of a token."""
-    return type(value) is bytes and len(value) == 32
-
-
-def secret(value: object) -> bool:
-    """Return whether a value is a token of another node."""
-    return type(value) is bytes and len(value) == TOKEN_BYTES
-
-
-def settings(value: object) -> bool:
-    """Return whether a value is a dict of named arguments."""
-    return type(value) is dict and all(type(key) is str and len(key) <= 100 for key in value)
-
-
-def row(value: object) -> bool:
-    """Return whether a value is a tuple, which the handler checks itself."""
-    return type(value) is tuple
+object_id = _typed(int, str, fits=is_id)
+text = _typed(str, fits=lambda value: len(value) <= _MAX_TEXT)
+# Whole numbers are bounded so that they convert to float.
+number = _typed(int, float, fits=lambda value: type(value) is float or -(2**62) < value < 2**62)
+count = _typed(int, fits=lambda value: 0 <= value < 2**62)
+flag = _typed(bool)
+# The fingerprint of a token, and a token of another node.
+fingerprint = _typed(bytes, fits=lambda value: len(value) == 32)
+secret = _typed(bytes, fits=lambda value: len(value) == TOKEN_BYTES)
+# Named arguments.
+settings = _typed(dict, fits=lambda value: all(type(key) is str and len(key) <= 100 for key in value))
+# A tuple, which the handler checks itself.
+row = _typed(tuple)
 
 
 def optional(check: Check) -> Check:

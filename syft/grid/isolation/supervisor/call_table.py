@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,32 +11,13 @@ from syft.grid.isolation.supervisor.arguments import Check, arity_of, check_argu
 
 if TYPE_CHECKING:
     from syft.grid.isolation.supervisor.session_handle import SessionHandle
-    from syft.grid.isolation.supervisor.supervisor import Supervisor
-    from syft.workers.execution.session import Session
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class CallingUser:
-    """The user on whose behalf a child process makes a call. It follows from the channel, never from a message.
-
-    Attributes:
-        user: the name of the user.
-        role: the user's role at this node.
-        process: the session process.
-        session: the session of the request; None outside of a request.
-    """
-
-    user: Any
-    role: str
-    process: SessionHandle
-    session: Session | None = None
-
-
-# Name of a call -> its handler: function(supervisor, principal, frame, *args).
+# Name of a call -> its handler: function(caller, body, *args). The caller, and with it the user, follows from the
+# channel, never from a message.
 Call = Callable[..., Any]
 CALLS: dict[str, Call] = {}
 _CHECKS: dict[str, tuple[tuple[int, float], tuple[Check, ...]]] = {}
-_GIVEN = 3  # arguments of a handler from the supervisor
+_GIVEN = 2  # arguments of a handler from the supervisor
 
 
 def serves(name: str, *checks: Check) -> Callable[[Call], Call]:
@@ -59,13 +39,7 @@ def serves(name: str, *checks: Check) -> Callable[[Call], Call]:
 
 
 class Reply:
-    """The answer to a call, with bytes or descriptors in addition to a plain value.
-
-    Args:
-        header: the plain value.
-        body: bytes.
-        fds: file descriptors; closed once they are sent.
-    """
+    """The answer to a call: a plain value, bytes, and file descriptors, which are closed once they are sent."""
 
     def __init__(self, header: object, body: Bytes = b"", fds: list[int] | None = None) -> None:
         self.header = header
@@ -73,7 +47,7 @@ class Reply:
         self.fds = fds or []
 
 
-def call(supervisor: Supervisor, principal: CallingUser, frame: Frame) -> Any:
+def call(caller: SessionHandle, frame: Frame) -> Any:
     """Serve a call of a child process, and return its answer: a plain value, or a `Reply`.
 
     Raises:
@@ -82,5 +56,5 @@ def call(supervisor: Supervisor, principal: CallingUser, frame: Frame) -> Any:
     match frame.header:
         case (str() as name, tuple() as args) if name in CALLS:
             check_arguments(name, args, *_CHECKS[name])
-            return CALLS[name](supervisor, principal, frame, *args)
+            return CALLS[name](caller, frame.body, *args)
     raise SerdeError("A session process made an unknown call.")

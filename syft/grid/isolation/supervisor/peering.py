@@ -19,9 +19,8 @@ from collections.abc import Callable
 
 from syft.core.id_provider import ObjectId
 from syft.exceptions import AuthenticationError, NodeLostError, QuotaExceededError, SerdeError
-from syft.grid.isolation.processes.channel import Frame
 from syft.grid.isolation.supervisor.arguments import fingerprint, number, object_id, optional, secret, text
-from syft.grid.isolation.supervisor.call_table import CallingUser, Reply, serves
+from syft.grid.isolation.supervisor.call_table import Reply, serves
 from syft.grid.isolation.supervisor.session_handle import SessionHandle
 from syft.grid.isolation.supervisor.supervisor import Supervisor
 from syft.grid.server.peering import Headers, accept_socket, refuse, token_in
@@ -38,11 +37,7 @@ _DIAL_SECONDS = 60.0
 
 
 class SupervisedPeering:
-    """Accepts connections of other nodes that a session process expects, and passes them to it.
-
-    Args:
-        supervisor: the supervisor.
-    """
+    """Accepts connections of other nodes that a session process expects, and passes them to it."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
@@ -74,42 +69,37 @@ class SupervisedPeering:
 
 
 @serves("expect", fingerprint)
-def expect_peers(supervisor: Supervisor, principal: CallingUser, frame: Frame, *keys: bytes) -> None:
+def expect_peers(caller: SessionHandle, body: bytearray, *keys: bytes) -> None:
     """Accept other nodes that present one of these tokens, given by their fingerprints."""
     if len(keys) > MAX_PEERS:
         raise SerdeError(f"A call expects at most {MAX_PEERS} other nodes, got {len(keys)}.")
-    if any(key in supervisor.expected and supervisor.expected[key][0] is not principal.process for key in keys):
+    supervisor = caller.supervisor
+    if any(key in supervisor.expected and supervisor.expected[key][0] is not caller for key in keys):
         raise SerdeError("Another user expects a node with this token.")
-    own = sum(process is principal.process for process, _ in supervisor.expected.values())
+    own = sum(process is caller for process, _ in supervisor.expected.values())
     if own + len(keys) > _MAX_EXPECTED:
         raise SerdeError(f"A user expects at most {_MAX_EXPECTED} other nodes.")
     until = time.monotonic() + LIFETIME
-    supervisor.expected.update(dict.fromkeys(keys, (principal.process, until)))
+    supervisor.expected.update(dict.fromkeys(keys, (caller, until)))
 
 
 @serves("check_peer", text)
-def check_peer(supervisor: Supervisor, principal: CallingUser, frame: Frame, url: str) -> None:
+def check_peer(caller: SessionHandle, body: bytearray, url: str) -> None:
     """Raise if the outbound policy of the node forbids an address."""
-    supervisor.rules.place(url[:400])
+    caller.supervisor.rules.place(url[:400])
 
 
 @serves("dial", text, optional(number), secret, optional(object_id))
 def dial(
-    supervisor: Supervisor,
-    principal: CallingUser,
-    frame: Frame,
-    url: str,
-    timeout: float | None,
-    token: bytes,
-    peer: ObjectId | None = None,
+    caller: SessionHandle, body: bytearray, url: str, timeout: float | None, token: bytes, peer: ObjectId | None = None
 ) -> Reply:
     """Connect to another node, and pass the socket on once that node has switched protocols.
 
     The process gets no other connections: its bytes could be a command to a service of this machine.
     """
-    where = supervisor.rules.place(url[:400])
+    where = caller.supervisor.rules.place(url[:400])
     seconds = _DIAL_SECONDS if timeout is None else min(float(timeout), _DIAL_SECONDS)
-    release = _acquire_relay(principal.process)
+    release = _acquire_relay(caller)
     try:
         sock, binding = _connect(where, time.monotonic() + max(0.1, seconds), token, peer)
         if isinstance(sock, ssl.SSLSocket):
@@ -122,7 +112,7 @@ def dial(
         if not isinstance(error, OSError):
             raise
         # The user who named the address must not learn whether or what answers there.
-        logger.info("No node could be reached for %r: %s", principal.user, error)
+        logger.info("No node could be reached for %r: %s", caller.user, error)
         raise NodeLostError("there", "it can't be reached.") from None
     return Reply(binding, fds=[sock.detach()])
 
@@ -153,24 +143,12 @@ def _connect(
 
 
 def relay(secure: ssl.SSLSocket, at_end: Callable[[], None] = lambda: None) -> socket.socket:
-    """Return a plain socket whose bytes one thread relays over a TLS connection.
-
-    Args:
-        secure: the TLS connection.
-        at_end: called when the thread has ended.
-    """
+    """Return a plain socket whose bytes one thread relays over a TLS connection, until it calls `at_end`."""
     ours, theirs = socket.socketpair()
     secure.setblocking(False)
     ours.setblocking(False)
     threading.Thread(target=_relay, args=(secure, ours, at_end), name="syft tls relay", daemon=True).start()
     return theirs
-
-
-def _relay(secure: ssl.SSLSocket, plain: socket.socket, at_end: Callable[[], None]) -> None:
-    try:
-        _relay_bytes(secure, plain)
-    finally:
-        at_end()
 
 
 def _acquire_relay(process: SessionHandle) -> Callable[[], None]:
@@ -185,10 +163,11 @@ def _acquire_relay(process: SessionHandle) -> Callable[[], None]:
     return release
 
 
-def _relay_bytes(secure: ssl.SSLSocket, plain: socket.socket) -> None:
+def _relay(secure: ssl.SSLSocket, plain: socket.socket, at_end: Callable[[], None]) -> None:
     """Relay bytes in both directions until one side closes."""
     outgoing, incoming = bytearray(), bytearray()
-    with secure, plain, contextlib.suppress(OSError):
+    with contextlib.ExitStack() as stack, secure, plain, contextlib.suppress(OSError):
+        stack.callback(at_end)
         while True:
             if not _wait(secure, plain, outgoing, incoming):
                 continue

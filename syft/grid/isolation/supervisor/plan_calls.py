@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import struct
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped,unused-ignore]
@@ -14,18 +12,17 @@ import msgpack  # type: ignore[import-untyped,unused-ignore]
 from syft.core.id_provider import SLICE_PREFIX, ObjectId
 from syft.core.references import ObjectMeta
 from syft.exceptions import NotPermittedError, SerdeError, SyftError
-from syft.grid.isolation.processes.channel import Bytes, Frame
+from syft.grid.isolation.processes.channel import Bytes
 from syft.grid.isolation.programs.handle import fresh_program
-from syft.grid.isolation.records.records import Blob, Record
-from syft.grid.isolation.records.slices import write_slice
+from syft.grid.isolation.records.records import Blob, Record, write_slice
 from syft.grid.isolation.supervisor.arguments import object_id, several, text
-from syft.grid.isolation.supervisor.call_table import CallingUser, Reply, serves
-from syft.grid.isolation.supervisor.object_calls import accessible, value_fd
+from syft.grid.isolation.supervisor.call_table import Reply, serves
+from syft.grid.isolation.supervisor.object_calls import accessible, payer_of
+from syft.grid.isolation.supervisor.session_handle import SessionHandle
 from syft.grid.isolation.supervisor.supervisor import Supervisor
 from syft.grid.storage.interface import Item
 
 SLICE = SLICE_PREFIX
-_LENGTH = struct.Struct(">Q")
 # Bytes of an output beside its numbers, and of one number: names, shapes, headers.
 _OVERHEAD, _NUMBER = 1 << 14, 16
 # Maximum number of plans of one request that are shown to the owner.
@@ -36,26 +33,22 @@ MAX_PLANS = 16
 
 
 @serves("programs")
-def list_hashes(supervisor: Supervisor, principal: CallingUser, frame: Frame) -> list[str]:
+def list_hashes(caller: SessionHandle, body: bytearray) -> list[str]:
     """Return the hashes of the programs that the user may run now."""
     now = time.time()
-    return sorted({rule.hash for rule in supervisor.node.programs.list() if not rule.refusal(principal.user, (), now)})
+    return sorted({rule.hash for rule in caller.node.programs.list() if not rule.refusal(caller.user, (), now)})
 
 
 @serves("run_program", text, several(object_id))
-def run_program(
-    supervisor: Supervisor, principal: CallingUser, frame: Frame, digest: str, ids: tuple[ObjectId, ...]
-) -> Reply:
+def run_program(caller: SessionHandle, body: bytearray, digest: str, ids: tuple[ObjectId, ...]) -> Reply:
     """Run the owner's copy of an allowed program, on data sets and on values of the user."""
     if not ids:
         raise SerdeError("A program needs at least one data set.")
-    items = [accessible(supervisor, principal, obj_id) for obj_id in ids]
-    rule = supervisor.node.programs.count_run(principal.user, digest, ids)
-    plan = supervisor.node.programs.plan_bytes(rule)
-    data = [(item.id, value_fd(supervisor, item)) for item in items]
-    with fresh_program(supervisor, principal.user, data) as program:
-        body = _LENGTH.pack(len(plan)) + plan + frame.body
-        output = program.run("plan", (rule.max_outputs,), body)
+    items = [accessible(caller, obj_id) for obj_id in ids]
+    rule = caller.node.programs.count_run(caller.user, digest, ids)
+    plan = caller.node.programs.plan_bytes(rule)
+    with fresh_program(caller.supervisor, caller.user, items) as program:
+        output = program.run("plan", (rule.max_outputs, len(plan)), plan + body)
     if len(output) > _OVERHEAD + _NUMBER * rule.max_outputs:
         raise NotPermittedError(f"The output of the program takes {len(output)} bytes, more than its rule allows.")
     return Reply(None, output)
@@ -68,47 +61,29 @@ def describe_stored_plan(supervisor: Supervisor, value: Bytes, user: str | None 
     return found
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DescribedPlans:
-    """Descriptions of plans, from a process that holds nothing else.
-
-    Attributes:
-        code: their code, by the hash of their bytes.
-        non_mutating: the hashes of the plans that change neither their arguments nor their state.
-    """
-
-    code: dict[str, str]
-    non_mutating: set[str]
-
-
-def describe_plans(supervisor: Supervisor, user: str | None, plans: Mapping[str, Blob]) -> DescribedPlans:
+def describe_plans(caller: SessionHandle, plans: Mapping[str, Blob]) -> dict[str, dict[str, Any]]:
     """Describe plans by the hash of their bytes; at most `MAX_PLANS` of them."""
-    found = DescribedPlans({}, set())
+    found = {}
     for digest, blob in list(plans.items())[:MAX_PLANS]:
         if not blob.dropped:
             with contextlib.suppress(SyftError):
-                facts = describe_stored_plan(supervisor, blob.data, user)
-                found.code[digest] = str(facts["code"])
-                if facts["alters"] is False:
-                    found.non_mutating.add(digest)
+                found[digest] = describe_stored_plan(caller.supervisor, blob.data, caller.user)
     return found
 
 
-def hidden_plans(plans: Mapping[str, Blob], described: DescribedPlans) -> tuple[str, ...]:
+def hidden_plans(plans: Iterable[str], described: Collection[str]) -> tuple[str, ...]:
     """Return the reason why code can't be verified if the code of a plan is missing."""
-    hidden = [f"plan_{digest[:8]}" for digest in plans if digest not in described.code]
+    hidden = [f"plan_{digest[:8]}" for digest in plans if digest not in described]
     return (f"the code of {', '.join(hidden[:8])} can't be shown",) if hidden else ()
 
 
-def describe_copy(
-    supervisor: Supervisor, user: str | None, value: Bytes
-) -> tuple[tuple[int, ...] | None, tuple[str, ...]]:
+def describe_copy(caller: SessionHandle, value: Bytes) -> tuple[tuple[int, ...] | None, tuple[str, ...]]:
     """Return the shape of a sealed tensor, or None, and a description of each object in a sealed copy.
 
     Raises:
         SyftError: it can't be read.
     """
-    with fresh_program(supervisor, user) as program:
+    with fresh_program(caller.supervisor, caller.user) as program:
         shape, specs = msgpack.unpackb(program.run("describe_copy", (), value))
     return None if shape is None else tuple(shape), tuple(map(str, specs))
 
@@ -116,22 +91,15 @@ def describe_copy(
 # --- verification -------------------------------------------------------------------------------------------------
 
 
-def keep_slice(
-    supervisor: Supervisor, request_id: str, records: Iterable[Record], user: str | None, payer: object
-) -> None:
+def keep_slice(caller: SessionHandle, request_id: str, records: Iterable[Record]) -> None:
     """Store the records of a request, for `verify`."""
     value = write_slice(records)
     item = Item(f"{SLICE}{request_id}", ObjectMeta("sealed"), memory=len(value))
-    supervisor.node.object_manager.adopt(item, value, user, payer, hidden=True)
+    caller.node.object_manager.adopt(item, value, caller.user, payer_of(caller), hidden=True)
 
 
 def verify(supervisor: Supervisor, request_id: str, sealed: str) -> dict[str, Any]:
     """Replay the code of a request in a fresh process, and compare the result with the sealed copy bit for bit.
-
-    Args:
-        supervisor: the supervisor.
-        request_id: the request.
-        sealed: the id of its sealed copy.
 
     Returns:
         The request, with the outcome.
@@ -147,11 +115,9 @@ def verify(supervisor: Supervisor, request_id: str, sealed: str) -> dict[str, An
         if item is None or item.stamp != stamp:
             raise SyftError(f"Request {request_id} can't be verified: the data set {used!r} was changed or deleted.")
         items.append(item)
-    # Opened after all checks: an error in between would leak descriptors.
-    data = [(item.id, value_fd(supervisor, item)) for item in items]
     why = ""
     try:
-        with fresh_program(supervisor, None, data) as program:
+        with fresh_program(supervisor, None, items) as program:
             found = program.run("replay", tuple(row["ids"]), bytes(node.object_manager.value(kept)))
         same = bytes(found) == bytes(node.object_manager.value(copy))
     except SyftError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Any
 
@@ -17,14 +16,13 @@ from syft.exceptions import NotPermittedError, PrivacyError, TrainingError
 from syft.federated.client.secure_aggregation.client_policy import _policy
 from syft.federated.client.session import call_of
 from syft.federated.client.stored_dataset import DATASET
-from syft.grid.isolation.processes.channel import Frame
 from syft.grid.isolation.programs.handle import IDLE_SECONDS, Charge, Guard, ProgramHandle, fresh_program
 from syft.grid.isolation.records.items import PARTS, read_meta, tuples
 from syft.grid.isolation.supervisor.access import READ, right_of
 from syft.grid.isolation.supervisor.arguments import object_id, optional, settings, several, text
-from syft.grid.isolation.supervisor.call_table import CallingUser, Reply, serves
-from syft.grid.isolation.supervisor.object_calls import accessible, value_fd
-from syft.grid.isolation.supervisor.supervisor import Supervisor
+from syft.grid.isolation.supervisor.call_table import Reply, serves
+from syft.grid.isolation.supervisor.object_calls import accessible
+from syft.grid.isolation.supervisor.session_handle import SessionHandle
 from syft.grid.storage.interface import Item
 from syft.workers.base import BaseWorker
 
@@ -32,17 +30,15 @@ from syft.workers.base import BaseWorker
 MAX_RUNS = 16
 
 
-def _charge(supervisor: Supervisor, principal: CallingUser, ids: tuple[ObjectId, ...]) -> Charge:
+def _charge(caller: SessionHandle, ids: tuple[ObjectId, ...]) -> Charge:
     """Return a function that charges the budgets of the data sets that the user may not read."""
 
     def charge(event: dict[str, Any], what: str) -> None:
         due = [
-            accessible(supervisor, principal, obj_id)
-            for obj_id in dict.fromkeys(ids)
-            if right_of(supervisor.node, principal, obj_id) != READ
+            accessible(caller, obj_id) for obj_id in dict.fromkeys(ids) if right_of(caller.node, caller, obj_id) != READ
         ]
         if due:
-            supervisor.node.policy.budget.charge(principal.user, due, event, what)
+            caller.node.policy.budget.charge(caller.user, due, event, what)
 
     return charge
 
@@ -52,28 +48,22 @@ def _charge(supervisor: Supervisor, principal: CallingUser, ids: tuple[ObjectId,
 
 @serves("dp_query", text, object_id, optional(text), settings)
 def dp_query(
-    supervisor: Supervisor,
-    principal: CallingUser,
-    frame: Frame,
-    kind: str,
-    obj_id: ObjectId,
-    part: str | None,
-    settings: dict[str, Any],
+    caller: SessionHandle, body: bytearray, kind: str, obj_id: ObjectId, part: str | None, settings: dict[str, Any]
 ) -> Reply:
     """Answer a DP query: check it, charge the budget, then compute it in a fresh process."""
     asked = QUESTIONS.get(kind)
     if asked is None or settings.keys() != asked.names:
         raise PrivacyError(f"No DP query {kind[:40]!r} has these arguments. Use one of {', '.join(QUESTIONS)}.")
-    item = accessible(supervisor, principal, obj_id)
+    item = accessible(caller, obj_id)
     question = asked(_table_format(item, part), **settings)
-    if item.facts.is_derived and principal.role != "owner":
-        supervisor.node.audit.write(principal.user, "charge", obj_id, f"dp.{kind}", False, "derived data")
+    if item.facts.is_derived and caller.role != "owner":
+        caller.node.audit.write(caller.user, "charge", obj_id, f"dp.{kind}", False, "derived data")
         raise NotPermittedError(
             "Differential privacy protects the rows of published data. This object was computed from other data, so "
             "the rows to protect are unknown. Use the published data itself."
         )
-    _charge(supervisor, principal, (obj_id,))(question.event, f"dp.{kind}")
-    with fresh_program(supervisor, principal.user, [(obj_id, value_fd(supervisor, item))]) as program:
+    _charge(caller, (obj_id,))(question.event, f"dp.{kind}")
+    with fresh_program(caller.supervisor, caller.user, [item]) as program:
         return Reply(None, program.run("dp_query", (kind, obj_id, part, settings)))
 
 
@@ -94,41 +84,34 @@ def _table_format(item: Item, part: str | None) -> TableFormat:
 
 
 @serves("federated_call", text, text, several(object_id))
-def federated_call(
-    supervisor: Supervisor, principal: CallingUser, frame: Frame, name: str, run: str, data: tuple[ObjectId, ...]
-) -> Reply:
+def federated_call(caller: SessionHandle, body: bytearray, name: str, run: str, data: tuple[ObjectId, ...]) -> Reply:
     """Answer a call of a federated run, in the process of that run."""
     if not 1 <= len(data) <= 2:
         raise TrainingError(f"A federated run takes a data set, or samples and targets, got {len(data)} ids.")
     ids: tuple[ObjectId, ...] = (f"{DATASET}{data[0]}",) if len(data) == 1 else data
-    items = [accessible(supervisor, principal, obj_id) for obj_id in ids]
-    readable = tuple(i for i in ids if right_of(supervisor.node, principal, i) == READ)
-    program = _run_process(supervisor, principal, run, items)
-    charge = _charge(supervisor, principal, tuple(ids))
+    items = [accessible(caller, obj_id) for obj_id in ids]
+    readable = tuple(i for i in ids if right_of(caller.node, caller, i) == READ)
+    program = _run_process(caller, run, items)
+    charge = _charge(caller, tuple(ids))
     private = len(readable) < len(set(ids)) and call_of(name).derives
     job = (name[:100], run[:200], data, readable)
-    return Reply(None, program.run("federated_call", job, frame.body, charge, must_pay=private))
+    return Reply(None, program.run("federated_call", job, body, charge, must_pay=private))
 
 
-def _run_process(supervisor: Supervisor, principal: CallingUser, run: str, items: list[Item]) -> ProgramHandle:
+def _run_process(caller: SessionHandle, run: str, items: list[Item]) -> ProgramHandle:
     """Return the process of a user's federated run on some data; it keeps state between rounds."""
-    programs = supervisor.runs
-    key = (principal.user, run, *((item.id, item.stamp) for item in items))
+    supervisor, programs = caller.supervisor, caller.supervisor.runs
+    key = (caller.user, run, *((item.id, item.stamp) for item in items))
     with supervisor.run_lock:
         for old in [k for k, p in programs.items() if p.is_over or time.monotonic() - p.used > IDLE_SECONDS]:
             programs.pop(old).end()
         found = programs.get(key)
         if found is None:
-            mine = [k for k in programs if k[0] == principal.user]
+            mine = [k for k in programs if k[0] == caller.user]
             while len(mine) >= MAX_RUNS:
                 programs.pop(mine.pop(0)).end()
-            found = programs[key] = ProgramHandle(supervisor, principal.user, guard_settings(supervisor.node.worker))
-            for item in items:
-                fd = value_fd(supervisor, item)
-                try:
-                    found.load([(item.id, fd)])
-                finally:
-                    os.close(fd)
+            found = programs[key] = ProgramHandle(supervisor, caller.user, guard_settings(caller.node.worker))
+            found.load(items)
     return found
 
 
@@ -142,13 +125,13 @@ def guard_settings(worker: BaseWorker) -> Guard | None:
 
 
 @serves("fit", object_id, text)
-def fit(supervisor: Supervisor, principal: CallingUser, frame: Frame, key: ObjectId, device: str) -> Reply:
+def fit(caller: SessionHandle, body: bytearray, key: ObjectId, device: str) -> Reply:
     """Train with differential privacy on a data set, in a fresh process."""
     obj_id = f"{DATASET}{key}"
-    item = accessible(supervisor, principal, obj_id)
-    readable = (obj_id,) if right_of(supervisor.node, principal, obj_id) == READ else ()
-    data = [(obj_id, value_fd(supervisor, item))]
-    with fresh_program(supervisor, principal.user, data, guard_settings(supervisor.node.worker)) as program:
-        charge = _charge(supervisor, principal, (obj_id,))
+    item = accessible(caller, obj_id)
+    readable = (obj_id,) if right_of(caller.node, caller, obj_id) == READ else ()
+    guard = guard_settings(caller.node.worker)
+    with fresh_program(caller.supervisor, caller.user, [item], guard) as program:
+        charge = _charge(caller, (obj_id,))
         job = (str(key), device, readable)
-        return Reply(None, program.run("fit", job, frame.body, charge, must_pay=not readable))
+        return Reply(None, program.run("fit", job, body, charge, must_pay=not readable))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from syft.core.id_provider import ObjectId, is_id
-from syft.exceptions import SerdeError, SessionEndedError
+from syft.exceptions import SerdeError, SessionEndedError, SyftError
 from syft.grid.isolation.processes.channel import Bytes, Channel, Frame, FrameKind, pair
-from syft.grid.isolation.processes.handle import ProcessHandle
-from syft.grid.isolation.supervisor.call_table import CallingUser
+from syft.grid.isolation.processes.child import ProcessHandle
+from syft.grid.isolation.supervisor.call_table import Reply, call
 from syft.grid.isolation.supervisor.connection_limits import MAX_PROCESS_RELAYS, ConnectionLimits
 from syft.workers.execution.session import Session
 from syft.workers.transport.framing import RefusedBody
@@ -21,12 +21,14 @@ from syft.workers.transport.framing import RefusedBody
 if TYPE_CHECKING:
     from syft.grid.isolation.supervisor.supervisor import Supervisor
     from syft.grid.isolation.supervisor.vault_handle import VaultHandle
+    from syft.grid.node.node import Node
 
 logger = logging.getLogger("syft.node")
 # Seconds to wait for the exit of a process whose channel closed, so that its exit reason is available.
 _LAST_SECONDS = 1.0
 # Maximum number of objects moved by one request that are reported to the client.
 MAX_MOVED = 256
+_MAX_ERROR = 4000
 Moved = tuple[tuple[ObjectId, str], ...]
 
 
@@ -46,7 +48,7 @@ class SessionHandle(ProcessHandle):
         self.user = user
         self.role = role
         self.purpose = purpose
-        self.conversations: set[Relay] = set()
+        self.connections: set[Relay] = set()
         self.idle_since: float | None = None
         self.is_retired = False
         self._opening = threading.Lock()
@@ -55,7 +57,6 @@ class SessionHandle(ProcessHandle):
         self.noted_reads: dict[ObjectId, str] = {}
         # The connections with other nodes that the supervisor relays for this process.
         self.relays = ConnectionLimits(MAX_PROCESS_RELAYS, supervisor.relays)
-        self.at_end: list[Callable[[], None]] = []
         self._ended = threading.Event()
         self._control, control = pair(0)
         self._shared, shared = pair(supervisor.max_body, supervisor.budget_of(user))
@@ -77,8 +78,8 @@ class SessionHandle(ProcessHandle):
             except OSError:
                 channel.close()
             else:
-                relay = Relay(self, session, channel)
-                self.conversations.add(relay)
+                relay = Relay(self, channel)
+                self.connections.add(relay)
                 self.idle_since = None
                 return relay
         self.end_lost()
@@ -87,33 +88,61 @@ class SessionHandle(ProcessHandle):
     def retire(self, since: float) -> None:
         """End the process if it has had no connections since before a time. It accepts no new ones then."""
         with self._opening:
-            if self.conversations or self.idle_since is None or self.idle_since > since:
+            if self.connections or self.idle_since is None or self.idle_since > since:
                 return
             self.is_retired = True
         self.end()
 
     def order(self, name: str, *args: object, fds: tuple[int, ...] = ()) -> None:
-        """Send an order without an answer; a process that does not read its orders is ended."""
+        """Send an order without an answer."""
+        self.send_order(self._control, (name, args), fds)
+
+    def send_order(self, channel: Channel, header: object, fds: tuple[int, ...] = ()) -> None:
+        """Send an order over a channel; a process that does not read its orders is ended."""
         try:
-            self._control.send_at_once(FrameKind.ORDER, (name, args), fds=fds)
+            channel.send_at_once(FrameKind.ORDER, header, fds)
         except BlockingIOError:
             self.end()
         except OSError:
-            pass  # it ended
+            pass  # the connection or the process ended
 
     def _serve_shared(self) -> None:
-        principal = CallingUser(self.user, self.role, self)
         try:
             while (frame := self._shared.receive()) is not None:
                 if frame.kind is not FrameKind.CALL:
                     raise SerdeError("A session process may send calls only on this channel.")
-                self.supervisor.answer(principal, self._shared, frame)
+                self.answer(self._shared, frame)
         except OSError:
             pass  # it ended while it was answered
         except SerdeError as error:
             logger.warning("The session process of %r violated the protocol and is ended: %s", self.user, error)
             self.end()
         self.end_lost()
+
+    def answer(self, channel: Channel, frame: Frame) -> None:
+        """Serve a call of the process."""
+        try:
+            if isinstance(frame.body, RefusedBody):
+                raise frame.body.error
+            found = call(self, frame)
+        except SyftError as error:
+            channel.send(FrameKind.ERROR, (type(error).__name__, str(error)[:_MAX_ERROR]))
+            return
+        except Exception:
+            logger.exception("A call of the session process of %r failed", self.user)
+            channel.send(FrameKind.ERROR, ("SyftError", "The call failed at the node; its log has the reason."))
+            return
+        reply = found if isinstance(found, Reply) else Reply(found)
+        try:
+            channel.send(FrameKind.RESULT, reply.header, reply.body, reply.fds)
+        finally:
+            for fd in reply.fds:
+                os.close(fd)
+
+    @property
+    def node(self) -> Node:
+        """The node."""
+        return self.supervisor.node
 
     @property
     def is_over(self) -> bool:
@@ -125,10 +154,10 @@ class SessionHandle(ProcessHandle):
         """Whether the process accepts new connections."""
         return not (self.is_over or self.is_retired)
 
-    def close_conversation(self, relay: Relay) -> None:
+    def close_connection(self, relay: Relay) -> None:
         """Record that a connection has ended."""
-        self.conversations.discard(relay)
-        if not self.conversations:
+        self.connections.discard(relay)
+        if not self.connections:
             self.idle_since = time.monotonic()
             # An anonymous user never reconnects, and a party process holds no objects of its user.
             if self.purpose or str(self.user).startswith("anonymous-"):
@@ -151,13 +180,10 @@ class SessionHandle(ProcessHandle):
         self.progress.close()
         for channel in (self._control, self._shared):
             channel.close()
-        for ending in self.at_end:
-            try:
-                ending()
-            except Exception:
-                logger.exception("A part of the session of %r could not be ended", self.user)
-        for relay in list(self.conversations):
+        for relay in list(self.connections):
             relay.channel.close()
+        if self.vault is not None:
+            self.vault.end()
 
 
 def _answer_header(header: object) -> tuple[bool, Moved]:
@@ -170,22 +196,14 @@ def _answer_header(header: object) -> tuple[bool, Moved]:
 
 
 class Relay:
-    """The relay of one connection of a client to its session process.
+    """The relay of one connection of a client to its session process."""
 
-    Args:
-        process: the process.
-        session: the supervisor's session of the connection.
-        channel: the supervisor's end of its channel.
-    """
-
-    def __init__(self, process: SessionHandle, session: Session, channel: Channel) -> None:
+    def __init__(self, process: SessionHandle, channel: Channel) -> None:
         self.process = process
-        self.session = session
         self.channel = channel
         self._number = 0
         # Objects that moved into the vault with the last request, and why.
         self.moved: Moved = ()
-        self._principal = CallingUser(process.user, process.role, process, session)
 
     def respond(self, request: Bytes) -> tuple[bytes | bytearray, int | None]:
         """Relay a request, and return the answer and the number under which objects leave with it.
@@ -195,16 +213,15 @@ class Relay:
             ByteBudgetError: the answer exceeds the byte budget.
         """
         self._number += 1
-        supervisor = self.process.supervisor
         try:
-            with supervisor.watchdog.call(self.process.child, self.process.progress.read):
+            with self.process.supervisor.watchdog.call(self.process.child, self.process.progress.read):
                 self._send(request)
                 while (frame := self.channel.receive()) is not None:
                     if frame.kind is FrameKind.ANSWER:
                         return self._accept(frame)
                     if frame.kind is not FrameKind.CALL:
                         raise SerdeError("A session process may send answers and calls only.")
-                    supervisor.answer(self._principal, self.channel, frame)
+                    self.process.answer(self.channel, frame)
         except OSError:
             pass
         except SerdeError as error:
@@ -238,22 +255,14 @@ class Relay:
 
     def let_go(self, number: int) -> None:
         """Report that the objects of an answer have arrived."""
-        self._order("seen", number)
+        self.process.send_order(self.channel, ("seen", number))
 
     def put_back(self, number: int | None) -> None:
         """Report that the objects of an answer did not arrive and must be restored."""
         if number is not None:
-            self._order("put_back", number)
-
-    def _order(self, name: str, number: int) -> None:
-        try:
-            self.channel.send_at_once(FrameKind.ORDER, (name, number))
-        except BlockingIOError:
-            self.process.end()
-        except OSError:
-            pass  # the connection or the process ended
+            self.process.send_order(self.channel, ("put_back", number))
 
     def close(self) -> None:
         """Close the connection, and release its objects."""
         self.channel.close()
-        self.process.close_conversation(self)
+        self.process.close_connection(self)

@@ -6,7 +6,6 @@ no values.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 import os
@@ -18,25 +17,22 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from syft.core.byte_budget import ByteBudget
 from syft.core.id_provider import ObjectId
-from syft.exceptions import QuotaExceededError, SessionEndedError, SyftError
+from syft.exceptions import QuotaExceededError, SessionEndedError
 from syft.federated.client.secure_aggregation.client_policy import _policy
 from syft.grid.isolation.confinement.limits import Limits
-from syft.grid.isolation.processes.channel import Bytes, Channel, Frame, FrameKind
 from syft.grid.isolation.processes.template import IsolationError, Template
 from syft.grid.isolation.processes.watchdog import Watchdog
-from syft.grid.isolation.supervisor.call_table import CallingUser, Reply, call
 from syft.grid.isolation.supervisor.connection_limits import MAX_NODE_RELAYS, ConnectionLimits
 from syft.grid.isolation.supervisor.session_handle import Relay, SessionHandle
+from syft.grid.storage.interface import Item
 from syft.workers.delegation.peer import OutboundPolicy
 from syft.workers.execution.session import Session
-from syft.workers.transport.framing import RefusedBody
 
 if TYPE_CHECKING:
     from syft.grid.isolation.programs.handle import ProgramHandle
     from syft.grid.node.node import Node
 
 logger = logging.getLogger("syft.node")
-_MAX_ERROR = 4000
 # The user, the role and the purpose of a session process.
 Key: TypeAlias = tuple[Any, str, str]
 # Seconds until a process without connections ends.
@@ -55,6 +51,7 @@ class Supervisor:
         settings: the settings of the node for child processes, as plain values.
         max_body: the maximum size of the body of a frame.
         rules: the outbound policy of the node.
+        prepare_party: checks the purpose of a party process, and prepares the process.
     """
 
     def __init__(
@@ -65,6 +62,7 @@ class Supervisor:
         settings: dict[str, Any],
         max_body: int,
         rules: OutboundPolicy,
+        prepare_party: Callable[[SessionHandle], None],
     ) -> None:
         self.rules = rules
         self.node = node
@@ -83,8 +81,7 @@ class Supervisor:
         self._processes: dict[Key, SessionHandle] = {}
         # Processes that are being started; all connections of a user wait for the same future.
         self._starting: dict[Key, Future[SessionHandle]] = {}
-        # Checks the purpose of a party process, and prepares the process.
-        self.party_checks: Callable[[Supervisor, SessionHandle], None] | None = None
+        self._prepare_party = prepare_party
         self._lock = threading.RLock()
         # Maximum number of session and party processes per user.
         self.max_user_processes = 16
@@ -100,6 +97,22 @@ class Supervisor:
     def budget_of(self, user: str | None) -> ByteBudget:
         """Return the byte budget of the frames that the supervisor holds on behalf of a user."""
         return self.node.context.budgets.of(user)
+
+    def value_fd(self, item: Item) -> int:
+        """Return a descriptor of the value of a stored object: its file if it has one, else a copy in memory."""
+        fd = self.node.storage.open_value(item)
+        if fd is not None:
+            return int(fd)
+        value = self.node.object_manager.value(item)
+        fd = os.memfd_create("syft-value", os.MFD_CLOEXEC)
+        try:
+            view = memoryview(value).cast("B") if len(value) else memoryview(b"")
+            while view:
+                view = view[os.write(fd, view[: 1 << 30]) :]
+            return fd
+        except OSError:
+            os.close(fd)
+            raise
 
     def vault_limits(self) -> Limits:
         """Return the limits of a vault, with address space for mapped data sets."""
@@ -157,7 +170,11 @@ class Supervisor:
                 # A party process is listed before it gets its model, so that it also gets a replacement of the model.
                 self._processes[key] = process
             if process.purpose:
-                self._prepare_party(process)
+                try:
+                    self._prepare_party(process)
+                except Exception:
+                    process.end()
+                    raise
             if process.is_over:
                 self.forget(process)
         except BaseException as error:  # other connections wait for this future, so it must always get a result
@@ -178,19 +195,6 @@ class Supervisor:
             logger.warning("No process could be started for %r: %s", key[0], error)
             raise SessionEndedError("This node could not start a process for you. Connect again.") from error
 
-    def _prepare_party(self, process: SessionHandle) -> None:
-        try:
-            if self.party_checks is None:
-                raise SyftError("This node does not take part in encrypted computations.")
-            self.party_checks(self, process)
-        except Exception:
-            process.end()
-            raise
-
-    def process_of(self, user: str | None, role: str = "user") -> SessionHandle | None:
-        """Return the running session process of a user, or None."""
-        return self._processes.get((user, role, ""))
-
     @property
     def processes(self) -> list[SessionHandle]:
         """The running session processes."""
@@ -204,32 +208,6 @@ class Supervisor:
                 del self._processes[process.user, process.role, process.purpose]
             for key in [key for key, (owner, _) in self.expected.items() if owner is process]:
                 del self.expected[key]
-
-    def answer(self, principal: CallingUser, channel: Channel, frame: Frame) -> None:
-        """Serve a call of a child process."""
-        try:
-            header, body, fds = self._result(principal, frame)
-        except SyftError as error:
-            channel.send(FrameKind.ERROR, (type(error).__name__, str(error)[:_MAX_ERROR]))
-            return
-        except Exception:
-            logger.exception("A call of the session process of %r failed", principal.user)
-            channel.send(FrameKind.ERROR, ("SyftError", "The call failed at the node; its log has the reason."))
-            return
-        finally:
-            _close(frame.fds)
-        try:
-            channel.send(FrameKind.RESULT, header, body, fds)
-        finally:
-            _close(fds)
-
-    def _result(self, principal: CallingUser, frame: Frame) -> tuple[object, Bytes, list[int]]:
-        if isinstance(frame.body, RefusedBody):
-            raise frame.body.error
-        found = call(self, principal, frame)
-        if isinstance(found, Reply):
-            return found.header, found.body, found.fds
-        return found, b"", []
 
     def sweep(self) -> None:
         """End idle processes, and drop expired introductions."""
@@ -246,9 +224,3 @@ class Supervisor:
         for program in self.runs.values():
             program.end()
         self.template.close()
-
-
-def _close(fds: list[int]) -> None:
-    for fd in fds:
-        with contextlib.suppress(OSError):
-            os.close(fd)

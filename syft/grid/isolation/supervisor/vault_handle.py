@@ -12,12 +12,13 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, TypeAlias
 
 from syft.core.id_provider import ObjectId
 from syft.exceptions import SerdeError
 from syft.grid.isolation.processes.channel import Bytes, Frame, FrameKind, pair
-from syft.grid.isolation.processes.handle import ProcessHandle
+from syft.grid.isolation.processes.child import ProcessHandle
 from syft.grid.isolation.processes.watchdog import WorkCount
 from syft.grid.isolation.records.history import Snapshot, VaultHistory
 from syft.grid.isolation.records.records import CallRecord, LoadRecord, Record
@@ -54,23 +55,18 @@ class Sealing:
     """A requested sealed copy, and the history at that point: both include the same calls.
 
     Attributes:
-        number: identifies the copy.
+        copy: the copy; cancelled if the vault ends before it.
         history: the records before it.
         stamps: the versions of the data sets that are loaded.
     """
 
-    number: int
+    copy: Future[SealedCopy]
     history: Snapshot
     stamps: Mapping[ObjectId, str]
 
 
 class VaultHandle(ProcessHandle):
-    """The vault of one user.
-
-    Args:
-        supervisor: the supervisor.
-        user: the user.
-    """
+    """The vault of one user."""
 
     def __init__(self, supervisor: Supervisor, user: str | None) -> None:
         super().__init__()
@@ -79,12 +75,11 @@ class VaultHandle(ProcessHandle):
         self._supervisor = supervisor
         self._loaded: dict[ObjectId, str] = {}
         self._order = threading.RLock()
-        self._sealing = threading.Condition()
-        self._sealed: dict[int, SealedCopy] = {}
-        # Requested sealed copies: number -> maximum size.
-        self._awaited: dict[int, int] = {}
-        self._discarded: set[int] = set()
+        self._sealing = threading.Lock()
+        # Requested sealed copies: number -> maximum size and copy.
+        self._awaited: dict[int, tuple[int, Future[SealedCopy]]] = {}
         self._number = 0
+        # Never reported to the client: it may depend on values.
         self._is_over = False
         self._overrun = False
         self._waiting = threading.Condition()
@@ -171,44 +166,26 @@ class VaultHandle(ProcessHandle):
     # --- sealed copies -------------------------------------------------------------------------------------------
 
     def begin_seal(self, ids: tuple[ObjectId, ...], limit: int) -> Sealing:
-        """Request the bytes of objects after all calls so far.
-
-        Args:
-            ids: the objects; one, or several that are released together.
-            limit: the maximum number of bytes.
-        """
+        """Request the bytes of objects after all calls so far."""
         with self._order:
+            copy: Future[SealedCopy] = Future()
             with self._sealing:
                 self._number += 1
-                number = self._number
-                self._awaited[number] = limit
-                self._channel.limit = max(self._awaited.values())
-            self._send(("seal", number, ids, limit))
-            return Sealing(number, self.history.snapshot(), dict(self._loaded))
-
-    def discard(self, sealing: Sealing) -> None:
-        """Discard a requested copy when it arrives."""
-        with self._sealing:
-            if self._sealed.pop(sealing.number, None) is None:
-                self._discarded.add(sealing.number)
+                self._awaited[self._number] = limit, copy
+                self._channel.limit = max(size for size, _ in self._awaited.values())
+                if self._is_over:
+                    copy.cancel()
+            self._send(("seal", self._number, ids, limit))
+            return Sealing(copy, self.history.snapshot(), dict(self._loaded))
 
     def finish_seal(self, sealing: Sealing, timeout: float) -> SealedCopy:
-        """Return a requested copy.
-
-        Args:
-            sealing: the result of `begin_seal`.
-            timeout: seconds to wait for the calls before it and for the copy.
-        """
-        number = sealing.number
-        with self._sealing:
-            self._sealing.wait_for(lambda: number in self._sealed or self._is_over, timeout)
-            found = self._sealed.pop(number, None)
-            if found is None:
-                self._discarded.add(number)
-        if found is not None:
-            return found
-        why = f"the vault ended: {self.end_reason()}" if self._is_over else f"the vault took longer than {timeout:g} s"
-        return SealedCopy(failure=why)
+        """Return a requested copy."""
+        try:
+            return sealing.copy.result(timeout)
+        except TimeoutError:
+            return SealedCopy(failure=f"the vault took longer than {timeout:g} s")
+        except CancelledError:
+            return SealedCopy(failure=f"the vault ended: {self.end_reason()}")
 
     def _listen(self) -> None:
         try:
@@ -227,19 +204,13 @@ class VaultHandle(ProcessHandle):
             case _:
                 raise SerdeError("A vault may send sealed copies only.")
         with self._sealing:
-            limit = self._awaited.pop(number, None)
-            if limit is None or len(frame.body) > limit:
+            limit, awaited = self._awaited.pop(number, (-1, None))
+            if awaited is None or len(frame.body) > limit:
                 raise SerdeError("A vault may send each requested sealed copy once, within its size limit.")
-            if number not in self._discarded:
-                self._sealed[number] = copy
-            self._sealing.notify_all()
+            if not awaited.cancelled():
+                awaited.set_result(copy)
 
     # --- end --------------------------------------------------------------------------------------------------
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the process has ended. Never reported to the client: it may depend on values."""
-        return self._is_over
 
     def end(self) -> None:
         """End the process. Its history stays."""
@@ -251,4 +222,5 @@ class VaultHandle(ProcessHandle):
             self._queue.clear()
             self._waiting.notify_all()
         with self._sealing:
-            self._sealing.notify_all()
+            for _, copy in self._awaited.values():
+                copy.cancel()
