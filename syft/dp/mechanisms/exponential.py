@@ -8,9 +8,9 @@ import torch
 
 from syft.core import generator as _generator
 from syft.core.generator import Generator
-from syft.dp.accounting.events import Event, Pure
+from syft.dp.accounting.events import Event, Pure, finite
 from syft.dp.mechanisms.exact_bernoulli import bernoulli_exp, uniform_below
-from syft.dp.mechanisms.mechanism import Mechanism, finite, gaps_of
+from syft.dp.mechanisms.mechanism import Mechanism, gaps_of
 
 _FIRST, _MOST = 64, 1 << 17  # candidates tried at a time
 

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from syft.core.generator import Generator
-from syft.dp.accounting.events import Event, Pure
+from syft.dp.accounting.events import Event, Pure, finite
 from syft.dp.mechanisms import noise
-from syft.dp.mechanisms.mechanism import Mechanism, finite, with_noise
+from syft.dp.mechanisms.mechanism import Mechanism, with_noise
 
 
 class Laplace(Mechanism):

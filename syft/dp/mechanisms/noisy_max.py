@@ -12,10 +12,10 @@ import torch
 
 from syft.core import generator as _generator
 from syft.core.generator import Generator
-from syft.dp.accounting.events import Event, Pure
+from syft.dp.accounting.events import Event, Pure, finite
 from syft.dp.mechanisms import noise
 from syft.dp.mechanisms.exact_bernoulli import bernoulli_exp, uniform_below
-from syft.dp.mechanisms.mechanism import Mechanism, finite, gaps_of
+from syft.dp.mechanisms.mechanism import Mechanism, gaps_of
 
 # Scores further below the best one than this number of grid steps are treated as equally bad.
 _FARTHEST = 2**52
