@@ -124,7 +124,7 @@ _KINDS: dict[str, type[Event]] = {
 }
 
 
-def event_from_dict(given: Mapping[str, Any]) -> Event:
+def event_from_dict(given: Any) -> Event:
     """Return the event from the result of `Event.to_dict`. All fields are validated, as they may be untrusted.
 
     Raises:

@@ -11,7 +11,7 @@ from syft.core.id_provider import is_id
 from syft.dp.queries.estimators import QUESTIONS, Question
 from syft.dp.queries.table_view import TableFormat
 from syft.exceptions import PrivacyError
-from syft.federated.client.fit_loop import AS_TENSORS
+from syft.federated.client.fit_loop import tensors_of
 from syft.federated.client.fit_service import trainer_of
 from syft.federated.client.stored_dataset import DATASET
 from syft.workers.access.policy import check_release
@@ -62,8 +62,7 @@ def _find(worker: BaseWorker, data: object) -> tuple[Any, Any]:
             return worker.object_store.get(obj_id), obj_id
         case ("dataset", str() as key, str() as part) if part in PARTS:
             dataset = trainer_of(worker).dataset(key)
-            as_tensors = AS_TENSORS.get(type(dataset))
-            pair = None if as_tensors is None else as_tensors(dataset)
+            pair = tensors_of(dataset)
             if pair is None:
                 raise PrivacyError("Queries need a data set that consists of tensors.")
             return pair[PARTS[part]], f"{DATASET}{key}"

@@ -123,7 +123,7 @@ class LocalRound:
                 mine.copy_(theirs)
         count = len(given[0])
         self.parameters = [tensor for tensor in self.tensors[:count] if tensor.requires_grad]
-        self.optimizer = build_optimizer(config.optimizer, config.optimizer_args, _Trained(self.parameters))
+        self.optimizer = build_optimizer(config, self.parameters)
         self.update = torch.zeros(0)
         self.samples = len(client)
         self.steps = 0
@@ -177,17 +177,6 @@ class LocalRound:
         if not self.is_hidden:
             self.answer["update"] = self.update
         return self.answer
-
-
-class _Trained:
-    """The parameters for an optimizer."""
-
-    def __init__(self, parameters: list[torch.Tensor]) -> None:
-        self._parameters = parameters
-
-    def parameters(self) -> list[torch.Tensor]:
-        """Return the parameters."""
-        return self._parameters
 
 
 def split_state(plan: Plan) -> tuple[list[tuple[str, torch.Tensor]], list[tuple[str, torch.Tensor]]]:

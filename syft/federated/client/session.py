@@ -18,7 +18,6 @@ from torch.utils.data import TensorDataset
 
 from syft.core.id_provider import is_id
 from syft.exceptions import ClientBusyError, SyftError, TrainingError
-from syft.federated.client.fit_loop import AS_TENSORS, Pair, batches
 from syft.federated.client.fit_service import trainer_of
 from syft.federated.client.payload import Payload
 from syft.federated.client.secure_aggregation.client_policy import check_hidden
@@ -120,17 +119,6 @@ class ClientSession:
     def watch(self) -> Callable[[], None]:
         """Return a function that raises once the requesting client has disconnected. It is called before each batch."""
         return _nothing if self.worker is None else trainer_of(self.worker)._watch(self.session)
-
-    def tensors(self) -> Pair:
-        """Return the samples and the targets as two tensors."""
-        as_tensors = AS_TENSORS.get(type(self.dataset))
-        pair = None if as_tensors is None else as_tensors(self.dataset)
-        if pair is not None:
-            return pair[0].detach(), pair[1].detach()
-        found = list(batches(self.dataset, max(1, len(self.dataset)), shuffle=False))
-        if not found:
-            raise TrainingError(f"Client {self.name!r} has no samples.")
-        return found[0]
 
     def call(self, name: str, payload: dict[str, Any]) -> dict[str, Any]:
         """Run a call and return its result.

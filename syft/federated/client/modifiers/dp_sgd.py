@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from syft.exceptions import TrainingError
 from syft.federated.client.dp_settings import settings_from
 from syft.federated.client.dp_training import prepare, step_seconds_of
+from syft.federated.client.fit_loop import pair_of
 from syft.federated.client.local_training import MODIFIERS, LocalRound, Modifier, modifier
 from syft.federated.client.session import ClientSession, answers
 from syft.federated.client.train_config import MAX_COUNT
@@ -47,7 +48,7 @@ class DPSGD(Modifier):
         training = prepare(
             work.plan,
             work.loss,
-            client.tensors(),
+            pair_of(client.dataset),
             self.privacy,
             work.config,
             spent,
