@@ -7,7 +7,6 @@ finds it again.
 
 from __future__ import annotations
 
-import importlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -19,7 +18,10 @@ from torch.utils.data import TensorDataset
 from syft.core.id_provider import is_id
 from syft.exceptions import ClientBusyError, SyftError, TrainingError
 from syft.federated.client.fit_service import trainer_of
+from syft.federated.client.local_training import train
+from syft.federated.client.modifiers.dp_sgd import spent
 from syft.federated.client.payload import Payload
+from syft.federated.client.secure_aggregation import handlers
 from syft.federated.client.secure_aggregation.client_policy import check_hidden
 from syft.workers.access.policy import ALLOW_ALL, check_release, may_leave
 from syft.workers.execution.execute import WORKER_COMMANDS
@@ -47,37 +49,17 @@ class ClientCall(NamedTuple):
 
     function: Callable[[ClientSession, dict[str, Any]], Any]
     derives: bool
-    pays: bool
+    pays: bool = False
 
 
-CALLS: dict[str, ClientCall] = {}
-# Calls whose module is imported when one of them is first used.
-HOMES: dict[str, str] = {
-    "train": "syft.federated.client.local_training",
-    "spent": "syft.federated.client.modifiers.dp_sgd",
-    **dict.fromkeys(
-        ("secure.keys", "secure.shares", "secure.agree", "secure.unmask"),
-        "syft.federated.client.secure_aggregation.handlers",
-    ),
+CALLS: dict[str, ClientCall] = {
+    "train": ClientCall(train, derives=True, pays=True),
+    "spent": ClientCall(spent, derives=False),
+    "secure.keys": ClientCall(handlers.keys, derives=False),
+    "secure.shares": ClientCall(handlers.shares, derives=False),
+    "secure.agree": ClientCall(handlers.agree, derives=False),
+    "secure.unmask": ClientCall(handlers.unmask, derives=False),
 }
-
-
-def answers(name: str, derives: bool = True, pays: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register the decorated function as the handler of a call.
-
-    Args:
-        name: the name of the call.
-        derives: whether the result derives from the client's data.
-        pays: whether a private modifier can pay for the result; any other call needs a grant.
-    """
-
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        if name in CALLS:
-            raise ValueError(f"The call {name!r} is already registered.")
-        CALLS[name] = ClientCall(function, derives, pays)
-        return function
-
-    return register
 
 
 class ClientSession:
@@ -149,8 +131,6 @@ def _nothing() -> None:
 
 def call_of(name: object) -> ClientCall:
     """Return the registered call, or raise TrainingError if there is none."""
-    if type(name) is str and name not in CALLS and name in HOMES:
-        importlib.import_module(HOMES[name])
     found = CALLS.get(name) if type(name) is str else None
     if found is None:
         raise TrainingError(f"The call {str(name)[:50]!r} of a federated run is unknown to this client.")

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.federated.client.secure_aggregation import participant
 from syft.federated.client.secure_aggregation.client_policy import policy_of
-from syft.federated.client.session import ClientSession, answers
+
+if TYPE_CHECKING:
+    from syft.federated.client.session import ClientSession
 
 
-@answers("secure.keys", derives=False)
 def keys(client: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
     """Start a round with fresh keys."""
     return {"keys": participant.make_keys(client.memory, client.run, payload.get("round"), policy_of(client))}
 
 
-@answers("secure.shares", derives=False)
 def shares(client: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
     """Return shares of this client's secrets, sealed for the other clients."""
     entries, threshold = payload.get("entries"), payload.get("threshold")
@@ -25,13 +25,11 @@ def shares(client: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
     return {"sealed": sealed, "commitment": promise}
 
 
-@answers("secure.agree", derives=False)
 def agree(client: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
     """Return a confirmation of the list of survivors for each of them."""
     return {"vows": participant.agree(client.memory, payload.get("round"), payload.get("survivors"))}
 
 
-@answers("secure.unmask", derives=False)
 def unmask(client: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
     """Return the shares that unmask the sum, if enough clients confirmed the same list of survivors."""
     return {"shares": participant.unmask(client.memory, payload.get("round"), payload.get("vows"))}
