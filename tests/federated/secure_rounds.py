@@ -14,7 +14,6 @@ from syft.exceptions import TrainingError
 from syft.federated.client.secure_aggregation.packing import Packing
 from syft.federated.client.session import ClientSession
 from syft.federated.secure_aggregation import SecureAggregation
-from syft.federated.server.dispatch import Job
 from syft.federated.server.model import SharedModel
 from syft.federated.strategies import FedAvg
 from syft.federated.strategies.strategy import Round
@@ -63,9 +62,6 @@ class Watched:
         self.session = ClientSession(name, RUN, given.dataset())
         self.change: Any = None  # a function of the call and its answer
         self._is_gone = False
-
-    def job(self, name: str, payload: dict[str, Any]) -> Job:
-        return Job(self, RUN, name, payload)
 
     def call(self, run: str, name: str, payload: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
         self._is_gone = self._is_gone or name == self.gone_at

@@ -25,7 +25,7 @@ from syft.federated.client.modifiers.proximal import Proximal
 from syft.federated.client.modifiers.scaffold_control import ScaffoldControl
 from syft.federated.client.rng import GeneratorLock
 from syft.federated.client.state_vector import StateLayout
-from syft.federated.client.train_config import TrainConfig
+from syft.federated.client.train_config import ROUND_SETTINGS, TrainConfig
 from syft.messaging.plan.plan import Plan
 from syft.messaging.plan.state import NOT_PARAMETERS
 from syft.workers.execution.execute import _reaches_others
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from syft.federated.client.session import ClientSession
 
 BUFFER = "#buffer"
-_SETTINGS = ("batch_size", "epochs", "optimizer", "optimizer_args", "max_nr_batches", "shuffle")
 MODIFIERS: dict[str, type[Modifier]] = {
     kind.name: kind for kind in (Clipping, DPSGD, Masking, Proximal, ScaffoldControl)
 }
@@ -211,7 +210,7 @@ def _plan_of(payload: dict[str, Any], name: str) -> Plan:
 
 
 def _config_of(payload: dict[str, Any]) -> TrainConfig:
-    config = TrainConfig(id="round", **{name: payload[name] for name in _SETTINGS if name in payload})
+    config = TrainConfig(id="round", **{name: payload[name] for name in ROUND_SETTINGS if name in payload})
     config.check()
     return config
 

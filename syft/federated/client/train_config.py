@@ -33,6 +33,8 @@ _NUMBERS = (bool, int, float, type(None))
 # The worker decides how torch computes a step.
 _NOT_SETTINGS = frozenset({"params", "foreach", "fused", "capturable", "differentiable", "param_names"})
 MAX_COUNT = 2**31 - 1
+# Settings that are part of a round of a federated run.
+ROUND_SETTINGS = ("batch_size", "epochs", "optimizer", "optimizer_args", "max_nr_batches", "shuffle")
 MAX_SETTINGS = 32
 
 

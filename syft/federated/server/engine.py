@@ -17,10 +17,9 @@ from syft.exceptions import FederatedError, SyftError
 from syft.federated.history.records import History, RoundRecord
 from syft.federated.history.round_outcome import MAX_REASON, RoundFailedError, RoundOutcome, shortened
 from syft.federated.server.aggregation import Aggregation
-from syft.federated.server.checkpoint import Checkpoint, check_same
+from syft.federated.server.checkpoint import Checkpoint, check_same, client_seed, run_identity
 from syft.federated.server.client_sampling import ClientSampler
-from syft.federated.server.dispatch import Dispatcher, DispatchTarget, Job
-from syft.federated.server.identity import client_seed, run_identity
+from syft.federated.server.dispatch import Dispatcher, Job
 from syft.federated.server.local_privacy_tracker import LocalPrivacyTracker
 from syft.federated.server.model import SharedModel
 from syft.federated.server.progress import RunProgress
@@ -222,9 +221,7 @@ class Engine:
         if not members:
             raise RoundFailedError("All clients are still busy with an earlier round.")
         try:
-            added = self.aggregation.begin(
-                round, {n: DispatchTarget(c, self.run) for n, c in members.items()}, self.strategy
-            )
+            added = self.aggregation.begin(round, members, self.strategy)
         except FederatedError as error:
             answers.leave_out(members, (), self.aggregation.left_out)
             raise RoundFailedError(str(error), answers) from None

@@ -105,8 +105,6 @@ class SharedModel:
 
     def evaluate(self, wanted: object) -> dict[str, float]:
         """Return measurements of the model: from a function of it, or on a local data set."""
-        if wanted is None:
-            return {}
         if callable(wanted):
             found = wanted(self.result().eval() if self._module is not None else self.result())
             if found is None:
@@ -128,7 +126,7 @@ class SharedModel:
                 loss_caller(self.loss.copy())(output, target)
 
     def _measured(self, dataset: Any) -> dict[str, float]:
-        model: Any = self.plan if self._module is None else _Wrapped(copy.deepcopy(self._module).eval())
+        model: Any = self.plan if self._module is None else copy.deepcopy(self._module)
         targets = dataset[0][1] if not isinstance(dataset, tuple) else None
         counted = targets is None or not torch.as_tensor(targets).dtype.is_floating_point
         wanted = Evaluation(False, -1, True, counted)
@@ -142,18 +140,6 @@ class SharedModel:
 def _figure(value: Any) -> float:
     """Return a measurement as a number."""
     return float(value.detach()) if isinstance(value, torch.Tensor) else float(value)
-
-
-class _Wrapped(torch.nn.Module):
-    """Calls a module with positional arguments."""
-
-    def __init__(self, module: torch.nn.Module) -> None:
-        super().__init__()
-        self.module = module
-
-    def forward(self, *args: object) -> Any:
-        """Call the module."""
-        return self.module(*args)
 
 
 def _recorded_model(module: torch.nn.Module, data: torch.Tensor) -> Plan:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from syft.exceptions import TrainingError
-from syft.federated.client.train_config import TrainConfig
+from syft.federated.client.train_config import ROUND_SETTINGS, TrainConfig
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,27 +73,12 @@ class RunSettings:
 
     def training(self) -> TrainConfig:
         """Return the training settings of the clients."""
-        return TrainConfig(
-            batch_size=self.batch_size,
-            epochs=self.epochs,
-            optimizer=self.optimizer,
-            optimizer_args=self.optimizer_args,
-            max_nr_batches=self.max_nr_batches,
-            shuffle=self.shuffle,
-            id="federated",
-        )
+        return TrainConfig(id="federated", **{name: getattr(self, name) for name in ROUND_SETTINGS})
 
     def payload(self) -> dict[str, Any]:
         """Return the training settings as sent to each client."""
         config = self.training()
-        return {
-            "batch_size": config.batch_size,
-            "epochs": config.epochs,
-            "optimizer": config.optimizer,
-            "optimizer_args": config.optimizer_args,
-            "max_nr_batches": config.max_nr_batches,
-            "shuffle": config.shuffle,
-        }
+        return {name: getattr(config, name) for name in ROUND_SETTINGS}
 
     def count(self, clients: int) -> int:
         """Return the number of clients in a round, out of all clients."""
