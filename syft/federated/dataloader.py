@@ -118,12 +118,9 @@ class FederatedDataLoader:
 
 
 class _DataLoaderIter:
-    """The batches of one worker after the other.
+    """The batches of one worker after the other, from the one with an index on.
 
-    Args:
-        loader: the loader.
-        worker_idx: the index of the first worker.
-        idle: the indices of the workers to continue with, shared by concurrent iterators.
+    Concurrent iterators share `idle`, the indices of the workers to continue with.
     """
 
     def __init__(self, loader: FederatedDataLoader, worker_idx: int, idle: Iterator[int] | None = None) -> None:

@@ -45,13 +45,7 @@ class Partition:
 
 
 def rows_by_label(kind: str, targets: torch.Tensor, chance: np.random.Generator) -> list[Rows]:
-    """Return the rows of each label, in the order of the labels; the rows of one label are shuffled.
-
-    Args:
-        kind: the name of the partition, for errors.
-        targets: the targets.
-        chance: the random generator.
-    """
+    """Return the rows of each label, in the order of the labels; the rows of one label are shuffled."""
     numbers = math.prod(targets.shape[1:])
     if numbers != 1:
         raise TrainingError(
@@ -241,11 +235,7 @@ PARTITIONS: dict[str, type[Partition]] = {
 
 
 def partition_of(value: object) -> Any:
-    """Return a partition: the one given, or a new one of a class or name.
-
-    Args:
-        value: an object with `split`, its class, or its name such as "iid"; None for IID.
-    """
+    """Return a partition: the one given, or a new one of a class or a name such as "iid"; None for IID."""
     if value is None:
         return IID()
     kind = PARTITIONS.get(value.lower()) if isinstance(value, str) else value

@@ -552,7 +552,7 @@ def ask(worker, x, y, call, **changed):
 
     plan, loss = plans(nn.Linear(5, 3), x, y)
     term = {**settings().to_dict(), "rounds": 1, **changed}
-    payload = {"plan": plan, "loss": loss, "batch_size": 8, "terms": {"dp_sgd": term}}
+    payload = {"plan": plan, "loss": loss, "batch_size": 8, "modifiers": {"dp_sgd": term}}
     return WorkerClient(worker, "some").call("run", call, payload, None)
 
 

@@ -92,7 +92,7 @@ class World:
 
     def payload(self, number: int, modifiers: dict[str, Any]) -> dict[str, Any]:
         return {
-            "plan": self.model.plan, "loss": self.model.loss, "round": number, "seed": 3, "terms": modifiers,
+            "plan": self.model.plan, "loss": self.model.loss, "round": number, "seed": 3, "modifiers": modifiers,
             "batch_size": 1000, "epochs": 1, "optimizer": "SGD", "optimizer_args": {"lr": 1.0}, "shuffle": False,
         }  # fmt: skip
 

@@ -94,12 +94,7 @@ def _log_excess(order: float, log_ratio: Curve, change: Curve) -> Curve:
 
 
 class LossVariable:
-    """The privacy loss log(P/Q) under P, as a random variable for the numerical composition of Opacus.
-
-    Args:
-        sample_rate: the probability of each row to be in the sample.
-        noise_multiplier: the standard deviation of the noise, in units of the clip.
-    """
+    """The privacy loss log(P/Q) under P, as a random variable for the numerical composition of Opacus."""
 
     def __init__(self, sample_rate: float, noise_multiplier: float) -> None:
         self.sample_rate, self.noise_multiplier = sample_rate, noise_multiplier

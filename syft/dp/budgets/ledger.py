@@ -257,10 +257,7 @@ def _found(page: LedgerTransaction, name: str | None, user: str) -> Iterator[Lim
 def _worst(limit: Limit, accounts: dict[str, Any], named: set[tuple[str | None, str | None]]) -> LossAccount:
     """Return the account that a limit bounds; of several, the one with the largest loss.
 
-    Args:
-        limit: the limit.
-        accounts: all accounts.
-        named: (data, user) pairs with limits: a limit of one user replaces that of each user.
+    A limit of one user replaces that of each user: `named` has the (data, user) pairs with limits.
     """
     if limit.user != EACH:
         return LossAccount.from_dict(accounts.get(limit.key))

@@ -27,13 +27,7 @@ _EXACT = 1 + 2**-40
 
 
 class Noise:
-    """The integer noise of one result, Laplace or Gaussian.
-
-    Args:
-        mechanism: its name.
-        epsilon: the privacy loss of the result.
-        delta: the probability with which it may be larger; for Gaussian noise.
-    """
+    """The integer noise of one result, Laplace or Gaussian."""
 
     def __init__(self, mechanism: Any, epsilon: Any, delta: Any) -> None:
         self.epsilon = checked_epsilon(epsilon)
@@ -76,12 +70,7 @@ def checked_epsilon(epsilon: Any) -> float:
 
 
 class Question:
-    """One query: validates its arguments against the table's format, knows its privacy loss, and computes the result.
-
-    Args:
-        form: the format of the table.
-        **settings: its arguments, from a client.
-    """
+    """One query: validates its arguments against the table, knows its privacy loss, and computes the result."""
 
     # The names of its arguments.
     names: ClassVar[frozenset[str]]
@@ -89,7 +78,7 @@ class Question:
     # Its privacy loss, for `syft.dp.accounting.privacy_loss`.
     event: dict[str, Any]
 
-    def __init__(self, form: TableFormat, **settings: object) -> None:
+    def __init__(self, table: TableFormat, **settings: object) -> None:
         raise NotImplementedError(f"{type(self).__name__}: a query must implement __init__")
 
     def answer(self, tensor: torch.Tensor) -> Any:
@@ -102,8 +91,8 @@ class Count(Question):
 
     names = frozenset({"where", "epsilon", "mechanism", "delta"})
 
-    def __init__(self, form: TableFormat, where: object, epsilon: object, mechanism: object, delta: object) -> None:
-        self._noise, self._where = Noise(mechanism, epsilon, delta), Conditions(where, form)
+    def __init__(self, table: TableFormat, where: object, epsilon: object, mechanism: object, delta: object) -> None:
+        self._noise, self._where = Noise(mechanism, epsilon, delta), Conditions(where, table)
         self.event = self._noise.event
 
     def answer(self, tensor: torch.Tensor) -> int:
@@ -119,7 +108,7 @@ class Sum(Question):
 
     def __init__(
         self,
-        form: TableFormat,
+        table: TableFormat,
         lower: object,
         upper: object,
         where: object,
@@ -128,21 +117,21 @@ class Sum(Question):
         mechanism: object,
         delta: object,
     ) -> None:
-        self._noise, self._where = Noise(mechanism, epsilon, delta), Conditions(where, form)
-        self._form = form.chosen(column)
+        self._noise, self._where = Noise(mechanism, epsilon, delta), Conditions(where, table)
+        self._table = table.chosen(column)
         self._column: Any = column
-        bounds = Bounds(lower, upper, self._form.columns)
+        bounds = Bounds(lower, upper, self._table.columns)
         self._bounds = bounds
         self._range = bounds.with_zero() if self._where else bounds
         self.event = self._noise.event
 
     def answer(self, tensor: torch.Tensor) -> Any:
         """Return the sum: a number, or a tensor with one for each column."""
-        return _as_result(self._total(tensor, self._form.rows), self._form)
+        return _as_result(self._total(tensor, self._table.rows), self._table)
 
     def _total(self, tensor: torch.Tensor, rows: int) -> torch.Tensor:
         """Return the noisy sum; each clamped number is an integer multiple of 2**-bits of the width."""
-        columns = self._form.columns
+        columns = self._table.columns
         room = 44 - math.ceil(math.log2(max(1.0, self._noise.scale(columns))))
         bits = max(1, min(_PRECISE, 61 - rows.bit_length(), room))
         total = torch.zeros(columns, dtype=torch.int64)
@@ -162,7 +151,7 @@ class Mean(Sum):
 
     def __init__(
         self,
-        form: TableFormat,
+        table: TableFormat,
         lower: object,
         upper: object,
         column: object,
@@ -170,13 +159,13 @@ class Mean(Sum):
         mechanism: object,
         delta: object,
     ) -> None:
-        super().__init__(form, lower, upper, None, column, epsilon, mechanism, delta)
-        if not form.rows:
+        super().__init__(table, lower, upper, None, column, epsilon, mechanism, delta)
+        if not table.rows:
             raise PrivacyError("mean() needs data with at least one row.")
 
     def answer(self, tensor: torch.Tensor) -> Any:
         """Return the mean: a number, or a tensor with one for each column."""
-        return _as_result(self._total(tensor, self._form.rows) / self._form.rows, self._form)
+        return _as_result(self._total(tensor, self._table.rows) / self._table.rows, self._table)
 
 
 class Histogram(Question):
@@ -185,23 +174,23 @@ class Histogram(Question):
     names = frozenset({"edges", "column", "epsilon", "mechanism", "delta"})
 
     def __init__(
-        self, form: TableFormat, edges: object, column: object, epsilon: object, mechanism: object, delta: object
+        self, table: TableFormat, edges: object, column: object, epsilon: object, mechanism: object, delta: object
     ) -> None:
         self._noise = Noise(mechanism, epsilon, delta)
-        self._form = form.chosen(column)
+        self._table = table.chosen(column)
         self._column: Any = column
         self._edges = _numbers("edges", edges, least=2)
-        _check_size(self._form.columns * len(self._edges))
+        _check_size(self._table.columns * len(self._edges))
         self.event = self._noise.event
 
     def answer(self, tensor: torch.Tensor) -> Any:
         """Return integers: one for each bin, or a row for each column."""
-        columns, bins = self._form.columns, len(self._edges) - 1
+        columns, bins = self._table.columns, len(self._edges) - 1
         bounds = Bounds(float(self._edges[0]), float(self._edges[-1]), columns)
         found = _counted(tensor, self._column, columns, bins, lambda v: _index(bounds.clamp(v), self._edges[1:-1]))
         # A changed row leaves one bin and enters another, in each column.
         found += self._noise.draw(found.shape, 1, 2 * columns)
-        return (found[0] if self._form.is_flat else found).numpy()
+        return (found[0] if self._table.is_flat else found).numpy()
 
 
 class Quantile(Question):
@@ -210,30 +199,30 @@ class Quantile(Question):
     names = frozenset({"q", "lower", "upper", "candidates", "column", "epsilon"})
 
     def __init__(
-        self, form: TableFormat, q: Any, lower: Any, upper: Any, candidates: Any, column: Any, epsilon: Any
+        self, table: TableFormat, q: Any, lower: Any, upper: Any, candidates: Any, column: Any, epsilon: Any
     ) -> None:
-        self._epsilon, self._form, self._column = checked_epsilon(epsilon), form.chosen(column), column
+        self._epsilon, self._table, self._column = checked_epsilon(epsilon), table.chosen(column), column
         if not is_number(q) or not 0 <= q <= 1:
             raise PrivacyError("q must be a number from 0 to 1; 0.5 is the median.")
         if type(candidates) is not int or not 2 <= candidates <= MAX_PARTS:
             raise PrivacyError(f"candidates must be an integer from 2 to {MAX_PARTS}.")
-        _check_size(self._form.columns * candidates)
-        self._bounds = Bounds(lower, upper, self._form.columns)
+        _check_size(self._table.columns * candidates)
+        self._bounds = Bounds(lower, upper, self._table.columns)
         # In steps that floating point adds without rounding, so that one row moves a rank by at most one.
-        self._rank = round(q * form.rows * 1024) / 1024
+        self._rank = round(q * table.rows * 1024) / 1024
         self._steps = torch.linspace(0.0, 1.0, candidates, dtype=torch.float64)
         self.event = {"mechanism": "exponential", "epsilon": self._epsilon}
 
     def answer(self, tensor: torch.Tensor) -> Any:
         """Return a number between the bounds, or a tensor with one for each column."""
-        columns = self._form.columns
+        columns = self._table.columns
         below, within = self._ranks(tensor, right=True), self._ranks(tensor, right=False)
         # By candidate: the number of values below it, and of those not above it.
         first, last = (found.cumsum(1)[:, :-1].to(torch.float64) for found in (below, within))
         scores = -torch.maximum(first - self._rank, self._rank - last).clamp(min=0.0)
         mechanism = Exponential(self._epsilon / columns, 1.0)
         chosen = torch.stack([self._steps[mechanism.release(row)] for row in scores])
-        return _as_result(self._bounds.lower + chosen * self._bounds.width, self._form)
+        return _as_result(self._bounds.lower + chosen * self._bounds.width, self._table)
 
     def _ranks(self, tensor: torch.Tensor, right: bool) -> torch.Tensor:
         """Count the values of each column by the number of candidates that they exceed."""
@@ -242,7 +231,7 @@ class Quantile(Question):
         def passed(values: torch.Tensor) -> torch.Tensor:
             return _index(self._shares(values), self._steps, right)
 
-        return _counted(tensor, self._column, self._form.columns, parts, passed)
+        return _counted(tensor, self._column, self._table.columns, parts, passed)
 
     def _shares(self, values: torch.Tensor) -> torch.Tensor:
         """Return the positions of values between the bounds, from 0 to 1."""
@@ -254,9 +243,9 @@ class MostCommon(Question):
 
     names = frozenset({"choices", "column", "epsilon"})
 
-    def __init__(self, form: TableFormat, choices: Any, column: Any, epsilon: Any) -> None:
+    def __init__(self, table: TableFormat, choices: Any, column: Any, epsilon: Any) -> None:
         self._epsilon, self._column = checked_epsilon(epsilon), column
-        if form.chosen(column).columns != 1:
+        if table.chosen(column).columns != 1:
             raise PrivacyError("The data has several columns. Pass one: column=0.")
         order = sorted(choices) if type(choices) in (list, tuple) and all(map(is_number, choices)) else []
         self._choices = _numbers("choices", order, least=1)
@@ -290,8 +279,8 @@ def _check_size(size: int) -> None:
         raise PrivacyError(f"This query has {size:,} counts. Query one column: column=0.")
 
 
-def _as_result(values: torch.Tensor, form: TableFormat) -> Any:
-    return float(values[0]) if form.is_flat else values.numpy()
+def _as_result(values: torch.Tensor, table: TableFormat) -> Any:
+    return float(values[0]) if table.is_flat else values.numpy()
 
 
 def _numbers(name: str, given: Any, least: int) -> torch.Tensor:

@@ -25,16 +25,9 @@ PARTS = {"data": 0, "targets": 1}
 
 
 def answer(worker: BaseWorker, session: Session, kind: object = None, data: object = None, **settings: object) -> Any:
-    """Handle a query of a client.
+    """Handle a query of a client about ("object", id), or ("dataset", key, "data" or "targets").
 
     Refusals depend on names, numbers, shapes and types; values of the data affect nothing but the result.
-
-    Args:
-        worker: the worker that holds the data.
-        session: the session of the client.
-        kind: the query, see `QUESTIONS`.
-        data: ("object", id), or ("dataset", key, "data" or "targets").
-        **settings: the arguments of the query.
     """
     asked = QUESTIONS.get(kind) if type(kind) is str else None
     if asked is None or settings.keys() != asked.names:

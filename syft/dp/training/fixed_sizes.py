@@ -20,10 +20,7 @@ from syft.messaging.plan.dry_run import fake_tensors
 def check_fixed_sizes(samples: PerSample, data: torch.Tensor, target: torch.Tensor) -> None:
     """Raise TrainingError unless the sizes in one sample's gradient follow from its shape and dtype.
 
-    Args:
-        samples: the model and its loss.
-        data: real samples; only their shape and dtype are used.
-        target: real targets; only their shape and dtype are used.
+    Only the shapes and dtypes of the data are used.
     """
     given = [parameter.detach() for parameter in samples.parameters]
     states = [[tensor.detach() for tensor in part.state] for part in (samples.model, samples.loss)]

@@ -31,10 +31,7 @@ Clock = Callable[[], float]
 class ReleaseTime:
     """The times at which a training that starts now may return.
 
-    Args:
-        seconds: the planned duration; it must not depend on the data.
-        clock: returns seconds.
-        sleep: waits for a number of seconds.
+    The planned duration, `seconds`, must not depend on the data.
     """
 
     def __init__(self, seconds: float, clock: Clock = time.monotonic, sleep: Callable[[float], None] = time.sleep):
@@ -48,11 +45,7 @@ class ReleaseTime:
         return self._began + self.seconds * 2.0**doublings
 
     def wait(self, check_cancelled: Callable[[], None]) -> None:
-        """Wait until the result may be released.
-
-        Args:
-            check_cancelled: called regularly; raises if the result is no longer needed.
-        """
+        """Wait until the result may be released. `check_cancelled` is called regularly."""
         due = self.due()
         if due > self._began + self.seconds:
             logger.warning(
@@ -65,13 +58,7 @@ class ReleaseTime:
 
 
 def duration(run: Callable[[int], object], times: int, clock: Clock = time.monotonic) -> float:
-    """Return the median duration of some runs; the first one is a warm-up and not counted.
-
-    Args:
-        run: the function to run, given the number of the run.
-        times: number of counted runs.
-        clock: returns seconds.
-    """
+    """Return the median duration of some runs of a function of their index; run 0 is a warm-up and not counted."""
     run(0)
     found = []
     for number in range(1, times + 1):

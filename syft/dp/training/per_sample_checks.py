@@ -34,15 +34,10 @@ _MIXES = (
 
 
 def check_rows(samples: PerSample, data: torch.Tensor, target: torch.Tensor) -> bool:
-    """Raise if a model can't be trained sample by sample, and choose the fastest way.
+    """Raise if a model can't be trained sample by sample, and choose the fastest way: `is_vectorised` is set.
 
-    Args:
-        samples: the model and its loss; `is_vectorised` is set.
-        data: real samples; only their shape and dtype are used.
-        target: real targets; only their shape and dtype are used.
-
-    Returns:
-        Whether the loss of a batch is the mean of the losses of its samples; otherwise it is their sum.
+    Only the shapes and dtypes of the data are used. Returns whether the loss of a batch is the mean of the losses of
+    its samples; otherwise it is their sum.
     """
     made, goals = synthetic(data), torch.zeros((_ROWS, *target.shape[1:]), dtype=target.dtype, device=target.device)
     try:
@@ -61,13 +56,9 @@ def check_rows(samples: PerSample, data: torch.Tensor, target: torch.Tensor) -> 
 
 
 def step_duration(samples: PerSample, data: torch.Tensor, target: torch.Tensor, clock: Clock) -> tuple[float, float]:
-    """Return the duration in seconds of one sample, and of the rest of a step; measured with synthetic samples.
+    """Return the seconds of one sample, and of the rest of a step; measured with synthetic samples.
 
-    Args:
-        samples: the model and its loss.
-        data: real samples; only their shape and dtype are used.
-        target: real targets; only their shape and dtype are used.
-        clock: returns seconds.
+    Only the shapes and dtypes of the data are used.
     """
     made, goals = synthetic(data), torch.zeros((_ROWS, *target.shape[1:]), dtype=target.dtype, device=target.device)
     blank = torch.zeros(samples.size, dtype=torch.float64)

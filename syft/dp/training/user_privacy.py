@@ -206,11 +206,7 @@ class UserPrivacy:
         )
 
     def choose(self, count: int) -> list[int]:
-        """Draw the participants of a round in secret, as indices. There may be none, which is a valid round.
-
-        Args:
-            count: total number of clients.
-        """
+        """Draw the participants of a round in secret, as indices. There may be none, which is a valid round."""
         if count != self.clients or self.rate is None:
             raise FederatedError(f"The run started with {self.clients} clients, but there are {count} now.")
         found: list[int] = poisson(count, self.rate).tolist()
@@ -223,8 +219,7 @@ class UserPrivacy:
     def bound(self, result: Any) -> Any:
         """Return the result of a client with its update clipped by the server, and counting as one client.
 
-        Args:
-            result: the result; one without an update is returned unchanged, to be refused later.
+        One without an update is returned unchanged, to be refused later.
         """
         update = result.get("update") if isinstance(result, dict) else None
         if type(update) is not torch.Tensor or not update.dtype.is_floating_point:

@@ -195,9 +195,7 @@ def unwrapped(part: object) -> Any:
 def loss_caller(loss_fn: Any, call: Callable[..., Any] | None = None) -> Callable[[Any, Any], Any]:
     """Return a function of output and target that passes them in the order the loss expects.
 
-    Args:
-        loss_fn: the loss.
-        call: the function to call instead of the loss.
+    It calls `call` instead of the loss, if given.
     """
     function = loss_fn if call is None else call
     is_first = _argument_names(loss_fn)[:1] == [_TARGET]

@@ -38,12 +38,7 @@ _SHOWN = 10
 
 
 class FitService:
-    """The data sets of a worker and the trainings of its clients.
-
-    Args:
-        worker: the worker, or any object that holds objects.
-        datasets: data sets by key.
-    """
+    """The data sets of a worker and the trainings of its clients."""
 
     def __init__(self, worker: object, datasets: dict[str, Any] | None = None) -> None:
         self._worker = weakref.ref(worker)  # the worker holds this service

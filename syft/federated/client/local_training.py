@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from syft.federated.client.session import ClientSession
 
 BUFFER = "#buffer"
+_NAMES = {"plan", "loss", "round", "seed", "modifiers", *ROUND_SETTINGS}
 MODIFIERS: dict[str, type[Modifier]] = {
     kind.name: kind for kind in (Clipping, DPSGD, Masking, Proximal, ScaffoldControl)
 }
@@ -228,16 +229,14 @@ def _round_of(payload: dict[str, Any]) -> tuple[int, int | None]:
 def train(client: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
     """Train the received model on the client's data.
 
-    Args:
-        client: the client session.
-        payload: the model, its loss, the training settings, the number of the round, and modifiers.
-
-    Returns:
-        The change of the model's state as a flat vector, the number of samples and steps, and the mean loss.
+    Returns the change of the model's state as a flat vector, the number of samples and steps, and the mean loss.
     """
+    unknown = payload.keys() - _NAMES
+    if unknown:  # an ignored request for masks or noise would release more than the server asked for
+        raise TrainingError(f"The call 'train' does not support {min(unknown)[:50]!r}.")
     number, seed = _round_of(payload)
     plan, loss, config = _plan_of(payload, "plan"), _plan_of(payload, "loss"), _config_of(payload)
-    modifiers = modifiers_of(payload.get("terms"))
+    modifiers = modifiers_of(payload.get("modifiers"))
     work = LocalRound(client, plan, loss, config, number)
     if seed is not None:
         work.generator = torch.Generator().manual_seed(seed)

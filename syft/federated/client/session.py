@@ -63,14 +63,7 @@ CALLS: dict[str, ClientCall] = {
 
 
 class ClientSession:
-    """The state of one run at one client.
-
-    Args:
-        name: the client's name in the run.
-        run: the id of the run.
-        dataset: pairs of a sample and its target.
-        worker: the worker that holds the data; None for a client simulated in this process.
-    """
+    """The state of one run at one client; without a worker, a client simulated in this process."""
 
     def __init__(self, name: str, run: str, dataset: object, worker: BaseWorker | None = None) -> None:
         self.name = name
@@ -103,15 +96,10 @@ class ClientSession:
         return _nothing if self.worker is None else trainer_of(self.worker)._watch(self.session)
 
     def call(self, name: str, payload: dict[str, Any]) -> dict[str, Any]:
-        """Run a call and return its result.
-
-        Args:
-            name: the name of the call.
-            payload: the arguments of the call.
-        """
+        """Run a call and return its result."""
         function, derives, _ = call_of(name)
         if derives:
-            check_hidden(self, name, payload.get("terms"))
+            check_hidden(self, name, payload.get("modifiers"))
         if not self._turn.acquire(timeout=BUSY_SECONDS):
             raise ClientBusyError(f"Client {self.name!r} is still busy with an earlier call of this run.")
         try:
@@ -183,9 +171,9 @@ def _data_of(worker: BaseWorker, data: object) -> Any:
 
 def client_sessions_of(worker: BaseWorker) -> ClientSessions:
     """Return the client sessions of a worker; creates them on first use."""
-    found: ClientSessions | None = worker.__dict__.get("_stations")
+    found: ClientSessions | None = worker.__dict__.get("_client_sessions")
     if found is None:
-        found = worker.__dict__.setdefault("_stations", ClientSessions())
+        found = worker.__dict__.setdefault("_client_sessions", ClientSessions())
     return found
 
 
@@ -197,7 +185,7 @@ def _answer(worker: BaseWorker, session: Session, name: str, run: str, data: obj
     client = client_sessions_of(worker).find(worker, session, run, data)
     if not client.is_guarded:
         return Payload(client.call(name, payload.contents))
-    modifiers = payload.contents.get("terms")
+    modifiers = payload.contents.get("modifiers")
     is_private = call.pays and type(modifiers) is dict and bool(PRIVATE_MODIFIERS & modifiers.keys())
     if call.derives and not is_private:
         check_release(worker, session, None, f"federated {name}")

@@ -90,12 +90,7 @@ class RoundOutcome:
 
 
 class RoundFailedError(Exception):
-    """A round that can't count.
-
-    Args:
-        text: the reason.
-        answers: the outcome of its clients, if too few of them could be counted.
-    """
+    """A round that can't count, with the outcome of its clients if too few of them could be counted."""
 
     def __init__(self, text: str, answers: RoundOutcome | None = None) -> None:
         super().__init__(text)

@@ -23,10 +23,7 @@ class StepBroadcast:
     def ask(self, call: str, payloads: Mapping[str, dict[str, Any]], check: Callable[[Any], Any]) -> dict[str, Any]:
         """Call clients for a step, and return the checked responses in the order of the clients.
 
-        Args:
-            call: the name of the call.
-            payloads: the arguments by client name.
-            check: returns the useful part of a response; raises if it is invalid.
+        `check` returns the useful part of a response, or raises if it is invalid.
         """
         jobs = [Job(self._clients[name], self._run, call, payload) for name, payload in payloads.items()]
         # Local clients run one after the other, so a timeout is not needed.

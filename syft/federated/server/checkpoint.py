@@ -25,11 +25,7 @@ _CALLED = {"layout": "model", "settings": "setting of its strategy", "secure": "
 
 
 class Checkpoint:
-    """The file of a run in a folder.
-
-    Args:
-        folder: the folder; it is created if missing.
-    """
+    """The file of a run in a folder."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)

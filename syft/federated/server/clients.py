@@ -32,12 +32,7 @@ MAX_RUNS = 16
 
 
 class WorkerClient:
-    """A worker and a data set at it.
-
-    Args:
-        worker: the worker.
-        data: the key of the data set, or pointers to samples and targets.
-    """
+    """A worker and a data set at it: its key, or pointers to samples and targets."""
 
     def __init__(self, worker: Any, data: Any) -> None:
         self.worker = worker
@@ -89,10 +84,7 @@ class ClientStateCache:
 class LocalClient:
     """A client whose data is in this process, for simulations and tests.
 
-    Args:
-        name: its name.
-        dataset: its samples and targets.
-        memories: state of clients from round to round, shared by the clients of a simulation.
+    The clients of a simulation share `memories`, their state from round to round.
     """
 
     is_here = True
@@ -125,12 +117,7 @@ def _distinct(clients: list[Any]) -> list[Any]:
 
 
 def as_clients(given: object, dataset: str | None) -> Sequence[Any]:
-    """Return the clients for the `clients` argument of `run`.
-
-    Args:
-        given: workers, a federated data set, data sets, clients, or a sequence of clients.
-        dataset: the key of the data set at each worker, if workers are given.
-    """
+    """Return the clients for the `clients` argument of `run`."""
     if isinstance(given, FederatedDataset):
         parts = [given[name] for name in given.workers]
         return _distinct([WorkerClient(part.location, (part.data, part.targets)) for part in parts])

@@ -11,14 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 
 class Job(NamedTuple):
-    """One call to one client.
-
-    Attributes:
-        client: the client.
-        run: the id of the run.
-        call: the name of the call.
-        payload: the arguments of the call.
-    """
+    """One call to one client."""
 
     client: Any
     run: str
@@ -49,11 +42,7 @@ class Dispatcher(Protocol):
 
 
 class ThreadDispatcher:
-    """Makes each call in its own thread, for remote clients.
-
-    Args:
-        most: maximum number of concurrent calls.
-    """
+    """Makes each call in its own thread, for remote clients."""
 
     def __init__(self, most: int = 256) -> None:
         self.most = most

@@ -291,7 +291,7 @@ class Engine:
             "round": round.number,
             # A new one for each attempt: sums of two attempts with different clients must not share updates.
             "seed": client_seed(self.seed, round.number, attempt, client.name),
-            "terms": modifiers,
+            "modifiers": modifiers,
             **self.settings.payload(),
         }
         return Job(client, self.run, "train", payload)

@@ -23,11 +23,7 @@ _PATIENCE = 30.0
 
 
 class LocalPrivacyTracker:
-    """Tracks the privacy loss of clients that train with differential privacy; does nothing otherwise.
-
-    Args:
-        privacy: the clients' privacy, with its accounting; None for none.
-    """
+    """Tracks the privacy loss of clients that train with differential privacy; does nothing otherwise."""
 
     def __init__(self, privacy: SamplePrivacy | None) -> None:
         self.privacy = privacy

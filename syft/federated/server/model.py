@@ -29,10 +29,7 @@ _EXAMPLE = (
 class SharedModel:
     """A model and its loss as plans, and their state.
 
-    Args:
-        model: a module, or a built plan.
-        loss_fn: a function of output and target, a module, or a built plan.
-        example: some samples and their targets, if the model or the loss must be recorded.
+    The example, some samples and their targets, is needed if the model or the loss must be recorded.
     """
 
     def __init__(self, model: object, loss_fn: object, example: tuple[torch.Tensor, torch.Tensor] | None) -> None:

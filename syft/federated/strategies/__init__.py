@@ -28,11 +28,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
 
 
 def strategy_of(value: object) -> Strategy:
-    """Return a strategy: the one given, or a new one of a class or name.
-
-    Args:
-        value: a strategy, its class, or its name such as "fedavg".
-    """
+    """Return a strategy: the one given, or a new one of a class or a name such as "fedavg"."""
     if isinstance(value, Strategy):
         return value
     kind = STRATEGIES.get(value.lower()) if isinstance(value, str) else value

@@ -117,13 +117,6 @@ class Adaptive(ServerOptimizer):
 
     `m = beta1 * m + (1 - beta1) * update`, then `w += server_lr * m / (sqrt(v) + tau)`, without bias correction, as
     published. A subclass defines how `v`, the mean square of the updates, changes. It starts at tau squared.
-
-    Args:
-        server_lr: the learning rate of the server.
-        beta1: decay of the mean update, from 0 to below 1.
-        beta2: decay of the mean square, from 0 to below 1.
-        tau: limits the step for small updates; the smaller, the more adaptive.
-        weighted: whether a client's weight is its number of samples; equal weights if False.
     """
 
     setting_names: ClassVar[tuple[str, ...]] = ("server_lr", "weighted", "beta1", "beta2", "tau")

@@ -44,12 +44,7 @@ class Clipping(Modifier):
 
 
 def clipped_update(update: torch.Tensor, clip: float) -> torch.Tensor:
-    """Return an update clipped to the norm `clip`; zeros if it is not finite.
-
-    Args:
-        update: a flat vector.
-        clip: the largest norm.
-    """
+    """Return an update clipped to the norm `clip`; zeros if it is not finite."""
     exact = update.detach().to(torch.float64)
     norm = float(exact.norm())
     if not math.isfinite(norm):

@@ -173,11 +173,7 @@ def check_hidden(client: ClientSession, name: str, modifiers: Any) -> None:
 
 
 def check_unmasked(worker: BaseWorker) -> None:
-    """Raise if the owner of a worker requires masks for all training and evaluation.
-
-    Args:
-        worker: the worker, whose result would not be masked.
-    """
+    """Raise if the owner of a worker requires masks for all training and evaluation."""
     _refuse(worker, str(getattr(worker, "id", "")))
 
 

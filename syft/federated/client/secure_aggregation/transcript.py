@@ -35,7 +35,7 @@ def context_of(work: LocalRound) -> bytes:
         "layout": work.layout.fingerprint(),
         # The model's tensors are its initial state.
         "plans": [[plan.program.to_rows(), plan.state.tensors()] for plan in (work.plan, work.loss)],
-        "terms": modifiers,
+        "modifiers": modifiers,
     }
     _feed(found, parts)
     return found.digest()

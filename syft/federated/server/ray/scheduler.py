@@ -28,11 +28,7 @@ _MISSING = object()
 
 
 class ActorSlot:
-    """An actor and its state in the pool.
-
-    Args:
-        handle: Ray's handle of the actor.
-    """
+    """An actor and its state in the pool."""
 
     def __init__(self, handle: Any) -> None:
         self.handle = handle
@@ -46,13 +42,7 @@ class ActorSlot:
 
 
 class RayScheduler:
-    """The calls of one round.
-
-    Args:
-        pool: the pool.
-        jobs: the calls.
-        timeout: seconds until the round ends.
-    """
+    """The calls of one round."""
 
     def __init__(self, pool: Any, jobs: Sequence[Job], timeout: float | None) -> None:
         self.pool, self._ray = pool, pool._ray
@@ -211,10 +201,7 @@ class RayScheduler:
     def _lose(self, slot: ActorSlot, error: Exception, again: bool) -> None:
         """Replace a dead actor.
 
-        Args:
-            slot: the actor.
-            error: the error that showed it.
-            again: whether the new one joins at once; one that died in this round might die again.
+        `again` says whether the new one joins at once; one that died in this round might die again.
         """
         self._reason = cluster.explain(error)
         made = self.pool.replace(slot)
