@@ -149,8 +149,6 @@ class Accountant:
         ours, theirs = ((one.kind, one.neighbours, one.orders, one._counts) for one in (self, other))
         return ours == theirs
 
-    __hash__ = None  # type: ignore[assignment]  # it is mutable
-
     def __repr__(self) -> str:
         return f"<Accountant, {self.kind}, {self.neighbours}, {len(self)} events>"
 

@@ -130,8 +130,7 @@ class Ledger:
     def limits(self) -> list[Limit]:
         """Return all limits."""
         with self._books.together() as page:
-            found = [Limit(**row) for row in page.list(_LIMITS).values()]
-        return sorted(found, key=lambda limit: (limit.data or "", limit.user or ""))
+            return _sorted(page.list(_LIMITS))
 
     # --- charging ---------------------------------------------------------------------------------------------
 
@@ -210,7 +209,7 @@ class Ledger:
                 found = [limit for name in (*names, None) for limit in _found(page, name, user)]
                 return [self._stand_for(page, limit, user) for limit in found]
             accounts = page.list(_ACCOUNTS)
-        limits = sorted((Limit(**row) for row in rows.values()), key=lambda limit: (limit.data or "", limit.user or ""))
+        limits = _sorted(rows)
         named = {(limit.data, limit.user) for limit in limits}
         return [self._stand(limit, _worst(limit, accounts, named)) for limit in limits]
 
@@ -243,6 +242,10 @@ class Ledger:
         with self._books.together() as page:
             found = page.entries(LOG if user is None else _log_of(user), after, min(limit, MAX_ENTRIES))
         return [{**line.value, "number": line.number} for line in found]
+
+
+def _sorted(rows: dict[str, Row]) -> list[Limit]:
+    return sorted((Limit(**row) for row in rows.values()), key=lambda limit: (limit.data or "", limit.user or ""))
 
 
 def _found(page: LedgerTransaction, name: str | None, user: str) -> Iterator[Limit]:

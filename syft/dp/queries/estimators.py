@@ -8,6 +8,7 @@ anything.
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any, ClassVar
 
@@ -79,7 +80,10 @@ class Question:
     event: dict[str, Any]
 
     def __init__(self, table: TableFormat, **settings: object) -> None:
-        raise NotImplementedError(f"{type(self).__name__}: a query must implement __init__")
+        """Validate the arguments against the format of the table."""
+
+    def __init_subclass__(cls) -> None:
+        cls.names = frozenset(inspect.signature(cls).parameters) - {"table"}
 
     def answer(self, tensor: torch.Tensor) -> Any:
         """Return the result, with noise."""
@@ -88,8 +92,6 @@ class Question:
 
 class Count(Question):
     """The number of rows that satisfy conditions, or that have no missing values."""
-
-    names = frozenset({"where", "epsilon", "mechanism", "delta"})
 
     def __init__(self, table: TableFormat, where: object, epsilon: object, mechanism: object, delta: object) -> None:
         self._noise, self._where = Noise(mechanism, epsilon, delta), Conditions(where, table)
@@ -103,8 +105,6 @@ class Count(Question):
 
 class Sum(Question):
     """The sum of each column, over the rows that satisfy conditions."""
-
-    names = frozenset({"lower", "upper", "where", "column", "epsilon", "mechanism", "delta"})
 
     def __init__(
         self,
@@ -147,8 +147,6 @@ class Sum(Question):
 class Mean(Sum):
     """The mean of each column."""
 
-    names = frozenset({"lower", "upper", "column", "epsilon", "mechanism", "delta"})
-
     def __init__(
         self,
         table: TableFormat,
@@ -170,8 +168,6 @@ class Mean(Sum):
 
 class Histogram(Question):
     """The number of values of each column in each bin."""
-
-    names = frozenset({"edges", "column", "epsilon", "mechanism", "delta"})
 
     def __init__(
         self, table: TableFormat, edges: object, column: object, epsilon: object, mechanism: object, delta: object
@@ -195,8 +191,6 @@ class Histogram(Question):
 
 class Quantile(Question):
     """The candidate with a share `q` of the values below it."""
-
-    names = frozenset({"q", "lower", "upper", "candidates", "column", "epsilon"})
 
     def __init__(
         self, table: TableFormat, q: Any, lower: Any, upper: Any, candidates: Any, column: Any, epsilon: Any
@@ -240,8 +234,6 @@ class Quantile(Question):
 
 class MostCommon(Question):
     """The most frequent one of some choices."""
-
-    names = frozenset({"choices", "column", "epsilon"})
 
     def __init__(self, table: TableFormat, choices: Any, column: Any, epsilon: Any) -> None:
         self._epsilon, self._column = checked_epsilon(epsilon), column

@@ -1,6 +1,6 @@
 """ReleaseTime: the result of a private training is released at a time fixed before the first sample is read.
 
-Sizes do not depend on values (`syft.dp.training.fixed_sizes`), but kernels may still be faster for some values. So the
+Sizes do not depend on values (`check_fixed_sizes`), but kernels may still be faster for some values. So the
 result is held until the planned duration is over. The plan is the owner's `step_seconds`, or several times the
 duration of the same steps on synthetic samples. If training takes longer, the result is released after twice the
 planned duration, or four times, and so on: the number of doublings is all that a client can learn from the time.

@@ -52,6 +52,10 @@ class FitService:
         """The worker."""
         return self._worker()
 
+    @property
+    def _name(self) -> Any:
+        return getattr(self.worker, "id", None)
+
     # --- data sets and configs --------------------------------------------------------------------------------
 
     def add(self, dataset: object, key: str) -> None:
@@ -98,7 +102,7 @@ class FitService:
             keys = [*self.datasets, *stored_keys(self.worker)]
             names = ", ".join(map(repr, keys[:_SHOWN])) or "none"
             raise TrainingError(
-                f"Worker {self._name()!r} has no data set {key!r:.50}; it has: {names}. "
+                f"Worker {self._name!r} has no data set {key!r:.50}; it has: {names}. "
                 "Its owner adds one with worker.add_dataset(dataset, key)."
             )
         return found
@@ -113,15 +117,20 @@ class FitService:
         if found is None and self._is_open():
             found = self.own
         if found is None:
-            raise TrainingError(f"Worker {self._name()!r} has no TrainConfig of yours. Call config.send(worker) first.")
+            raise TrainingError(f"Worker {self._name!r} has no TrainConfig of yours. Call config.send(worker) first.")
         return found
+
+    def _find(self, session: Session | None, key: str) -> tuple[Training, Any]:
+        """Return a training and a data set; raises if another user calls and the owner requires masked results."""
+        if session is not None:
+            check_unmasked(self.worker)
+        return self.training_of(session), self.dataset(key)
 
     # --- training ---------------------------------------------------------------------------------------------
 
     def fit(self, session: Session | None, key: str, device: str) -> torch.Tensor:
         """Train the model of a client and return the loss of the last batch."""
-        self._check_guard(session)
-        training, dataset = self.training_of(session), self.dataset(key)
+        training, dataset = self._find(session, key)
         config, watch = training.config, self._watch(session)
         model, loss_fn = self._parts(config)
         if config.privacy is None:
@@ -144,8 +153,7 @@ class FitService:
 
     def evaluate(self, session: Session | None, key: str, device: str, wanted: Evaluation) -> dict[str, Any]:
         """Run the model of a client over a data set and return the requested results."""
-        self._check_guard(session)
-        training, dataset = self.training_of(session), self.dataset(key)
+        training, dataset = self._find(session, key)
         if session is not None and not self._is_open():
             check_release(self.worker, session, dataset, "evaluate", obj_id=f"{DATASET}{key}")
         return evaluate(training.config, *self._parts(training.config), dataset, device, wanted)
@@ -179,16 +187,8 @@ class FitService:
 
         return check_cancelled
 
-    def _check_guard(self, session: Session | None) -> None:
-        """Raise if another user calls and the owner requires masked results."""
-        if session is not None:
-            check_unmasked(self.worker)
-
     def _is_open(self) -> bool:
         return getattr(self.worker, "policy", ALLOW_ALL) is ALLOW_ALL
-
-    def _name(self) -> Any:
-        return getattr(self.worker, "id", None)
 
 
 def trainer_of(worker: object) -> FitService:

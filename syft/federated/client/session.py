@@ -93,7 +93,7 @@ class ClientSession:
 
     def watch(self) -> Callable[[], None]:
         """Return a function that raises once the requesting client has disconnected. It is called before each batch."""
-        return _nothing if self.worker is None else trainer_of(self.worker)._watch(self.session)
+        return (lambda: None) if self.worker is None else trainer_of(self.worker)._watch(self.session)
 
     def call(self, name: str, payload: dict[str, Any]) -> dict[str, Any]:
         """Run a call and return its result."""
@@ -108,13 +108,6 @@ class ClientSession:
         finally:
             self._turn.release()
         return {} if answer is None else dict(answer)
-
-    def __repr__(self) -> str:
-        return f"<ClientSession of {self.name!r} in run {self.run[:8]}>"
-
-
-def _nothing() -> None:
-    """Do nothing."""
 
 
 def call_of(name: object) -> ClientCall:

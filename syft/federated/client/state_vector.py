@@ -71,6 +71,3 @@ class StateLayout:
         """Return the start and end index of each tensor in the vector, by name."""
         ends = list(itertools.accumulate(self._sizes, initial=0))
         return {name: (ends[i], ends[i + 1]) for i, name in enumerate(self.names)}
-
-    def __repr__(self) -> str:
-        return f"<StateLayout of {len(self.names)} tensors, {self.size} numbers, {self.parameters} of them parameters>"

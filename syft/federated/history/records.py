@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 
 import torch
@@ -120,9 +120,6 @@ class History(Sequence[RoundRecord]):
     def __len__(self) -> int:
         return len(self._records)
 
-    def __iter__(self) -> Iterator[RoundRecord]:
-        return iter(self._records)
-
     @overload
     def __getitem__(self, index: int) -> RoundRecord: ...
     @overload
@@ -132,8 +129,6 @@ class History(Sequence[RoundRecord]):
 
     def __eq__(self, other: object) -> bool:
         return self.to_dict() == other.to_dict() if isinstance(other, History) else NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]
 
     # --- numbers ------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 from typing import Any
@@ -83,10 +82,7 @@ class RoundOutcome:
 
     def first_reason(self) -> str:
         """Return why the first client failed."""
-        with contextlib.suppress(StopIteration):
-            name, reason = next(iter(self.failed.items()))
-            return f"Client {name!r}: {shortened(reason, MAX_REASON)}"
-        return ""
+        return next((f"Client {name!r}: {shortened(why, MAX_REASON)}" for name, why in self.failed.items()), "")
 
 
 class RoundFailedError(Exception):

@@ -252,9 +252,6 @@ class SecureCollector(Aggregation):
         extras = {name: vector / sums.count for name, vector in zip(self._strategy.extras, sums.extras, strict=True)}
         return Total(sums.update / weight, weight, sums.count, extras)
 
-    def __repr__(self) -> str:
-        return f"<SecureCollector, {len(self._answered)} of {len(self._indices)} clients answered>"
-
 
 def _bytes(name: str, *lengths: int) -> Callable[[Any], Any]:
     """Return a function that reads bytes of one of the given lengths from a response."""

@@ -32,7 +32,7 @@ LOGGER = logging.getLogger(__name__)
 
 
 class Engine:
-    """The state of one run.
+    """The state of one run; see `run` for its arguments.
 
     Args:
         model: the shared model.
@@ -41,10 +41,10 @@ class Engine:
         settings: the settings of the run.
         aggregation: a function of the run's id that returns the aggregation.
         dispatcher: makes the calls.
-        privacy: differential privacy for each client; None for none.
-        local_privacy: differential privacy for each sample, applied by the clients; None for none.
-        evaluate: a function of the model, or a local data set, evaluated after each round.
-        checkpoint: stores the run; None to store nothing.
+        privacy: differential privacy for each client.
+        local_privacy: differential privacy for each sample, applied by the clients.
+        evaluate: a function of the model, or a local data set.
+        checkpoint: stores the run.
         is_secure: whether the aggregation hides single results. A resumed run must use the same value.
     """
 

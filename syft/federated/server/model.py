@@ -6,14 +6,13 @@ import contextlib
 import copy
 import inspect
 import numbers
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from syft.exceptions import FederatedError, TrainingError
 from syft.federated.client.evaluation import Evaluation, evaluate
-from syft.federated.client.fit_loop import _argument_names, loss_caller, output_of
+from syft.federated.client.fit_loop import loss_caller, output_of
 from syft.federated.client.local_training import draws, split_state
 from syft.federated.client.state_vector import StateLayout
 from syft.federated.client.train_config import TrainConfig
@@ -73,7 +72,7 @@ class SharedModel:
         with torch.no_grad(), kept, explained(self._module, data, target, "model"):
             output = self.plan.copy()(data)  # a copy: norms update their running statistics
         with explained(self._module, data, target, "loss", output):
-            return Plan(name="loss", forward_func=_in_order(loss_fn)).build(output, target)
+            return Plan(name="loss", forward_func=loss_caller(loss_fn)).build(output, target)
 
     def load(self, state: torch.Tensor) -> None:
         """Replace the state."""
@@ -91,14 +90,11 @@ class SharedModel:
         if self._module is None:
             return self.plan.copy()
         found = copy.deepcopy(self._module)
-        self._restore_modes(found)
+        for name, part in found.named_modules():
+            part.training = self._modes[name]
         for parameter in found.parameters():
             parameter.grad = None
         return found
-
-    def _restore_modes(self, module: torch.nn.Module) -> None:
-        for name, part in module.named_modules():
-            part.training = self._modes[name]
 
     def evaluate(self, wanted: object) -> dict[str, float]:
         """Return measurements of the model: from a function of it, or on a local data set."""
@@ -158,13 +154,3 @@ def _example(example: object) -> tuple[torch.Tensor, torch.Tensor]:
     if not isinstance(data, torch.Tensor) or not isinstance(target, torch.Tensor) or len(data) != len(target):
         raise TrainingError(_EXAMPLE)
     return data.detach(), target.detach()
-
-
-def _in_order(loss_fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a loss of output and target, in this order."""
-    is_turned = _argument_names(loss_fn)[:1] == ["target"]
-
-    def loss(output: torch.Tensor, target: object) -> Any:
-        return loss_fn(target, output) if is_turned else loss_fn(output, target)
-
-    return loss

@@ -13,22 +13,7 @@ from syft.federated.client.train_config import ROUND_SETTINGS, TrainConfig
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunSettings:
-    """The arguments of `run`, apart from the model and the clients.
-
-    Attributes:
-        rounds: total number of rounds.
-        optimizer: the optimizer at the clients: its name in torch.optim, or its class.
-        optimizer_args: its settings.
-        batch_size: number of samples in a batch.
-        epochs: number of passes over a client's data in a round.
-        max_nr_batches: maximum number of batches of a client in a round; -1 for no limit.
-        shuffle: whether to draw a new order of the samples for each epoch.
-        clients_per_round: number of clients in a round, or their share; None for all.
-        min_clients: minimum number of results for a round to count.
-        round_timeout: seconds after which a round ends with the results so far; None to wait for all.
-        seed: makes runs repeatable; None for a random one.
-        attempts: maximum number of attempts at a round.
-    """
+    """The arguments of `run` that it documents, apart from the model and the clients."""
 
     rounds: int
     optimizer: str | type[torch.optim.Optimizer] = "SGD"
@@ -77,8 +62,7 @@ class RunSettings:
 
     def payload(self) -> dict[str, Any]:
         """Return the training settings as sent to each client."""
-        config = self.training()
-        return {name: getattr(config, name) for name in ROUND_SETTINGS}
+        return self.training().round_settings()
 
     def count(self, clients: int) -> int:
         """Return the number of clients in a round, out of all clients."""

@@ -150,12 +150,8 @@ def require_secure(
     worker.__dict__[_ATTRIBUTE] = ClientPolicy(True, min_clients, identity, listed, float(min_threshold))
 
 
-def policy_of(client: ClientSession) -> ClientPolicy:
-    """Return the conditions of the owner of a client."""
-    return _policy(client.worker)
-
-
 def _policy(worker: object) -> ClientPolicy:
+    """Return the conditions of the owner of a worker; none for a simulated client."""
     found: ClientPolicy = NO_POLICY if worker is None else worker.__dict__.get(_ATTRIBUTE, NO_POLICY)
     return found
 

@@ -7,6 +7,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from syft.exceptions import ClientLostError, SyftError
@@ -184,7 +185,7 @@ class RayScheduler:
         for job, (name, answer, remembers) in zip(chunk, outcomes, strict=False):  # shorter if the deadline passed
             if not remembers:
                 self.pool.homes(job.run).pop(job.client.number, None)
-            yield name, error_of(_ChunkState(name), answer) if isinstance(answer, ErrorMessage) else answer
+            yield name, error_of(SimpleNamespace(id=name), answer) if isinstance(answer, ErrorMessage) else answer
 
     def _lost(self, slot: ActorSlot, chunk: list[Job], error: Exception) -> Iterator[Outcome]:
         """Yield the outcomes of a dead actor's clients; those that had not started are dispatched again."""
@@ -216,13 +217,6 @@ class RayScheduler:
             slot.late.append(call)
             self.pool._late.update((job.client.name, call) for job in chunk)
         self._under_way = {}
-
-
-class _ChunkState:
-    """The client at which an error happened."""
-
-    def __init__(self, name: str) -> None:
-        self.id = name
 
 
 def shared(payloads: Sequence[dict[str, Any]]) -> dict[str, Any]:
