@@ -10,11 +10,7 @@ from syft.exceptions import DependencyError
 
 
 def opacus(name: str) -> Any:
-    """Return a module of Opacus, or one that needs it; raises with installation instructions if it is missing.
-
-    Args:
-        name: the name of the module.
-    """
+    """Return a module of Opacus, or one that needs it; raises with installation instructions if it is missing."""
     root = logging.getLogger()
     before = list(root.handlers)
     try:

@@ -20,24 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from syft.dp.accounting.events import checked
-
-__all__ = [
-    "compute_q_noisy_max",
-    "compute_q_noisy_max_approx",
-    "compute_q_noisy_max_torch",
-    "logmgf_exact",
-    "logmgf_exact_torch",
-    "logmgf_from_counts",
-    "logmgf_from_counts_torch",
-    "perform_analysis",
-    "perform_analysis_torch",
-    "sens_at_k",
-    "sens_at_k_torch",
-    "smooth_sens_torch",
-    "smoothed_sens",
-    "tensors_to_literals",
-]
+from syft.dp.accounting.events import checked, finite
 
 Floats: TypeAlias = NDArray[np.float64]
 MOST_CLASSES = 1_000_000
@@ -98,12 +81,12 @@ def compute_q_noisy_max(counts: object, noise_eps: float) -> float:
         counts: votes for each label of one query.
         noise_eps: the inverse of the scale of the Laplace noise on each count.
     """
-    return float(_q_of(_counts(counts), _positive("noise_eps", noise_eps)))
+    return float(_q_of(_counts(counts), finite("noise_eps", noise_eps)))
 
 
 def compute_q_noisy_max_approx(counts: object, noise_eps: float) -> float:
     """Bound the same probability from the two largest counts only: never smaller than `compute_q_noisy_max`."""
-    votes, eps = np.sort(_counts(counts)), _positive("noise_eps", noise_eps)
+    votes, eps = np.sort(_counts(counts)), finite("noise_eps", noise_eps)
     if len(votes) < 2:
         return 0.0
     gap = eps * float(votes[-1] - votes[-2])
@@ -119,8 +102,8 @@ def logmgf_exact(q: float, priv_eps: float, l: int) -> float:  # noqa: E741  (do
         l: the moment.
     """
     q = checked("q", q, 0, 1, closed=True)
-    moments = np.array([_positive("l", l)])
-    return float(_log_moments(np.array(q), _positive("priv_eps", priv_eps), moments)[0])
+    moments = np.array([finite("l", l)])
+    return float(_log_moments(np.array(q), finite("priv_eps", priv_eps), moments)[0])
 
 
 def logmgf_from_counts(counts: object, noise_eps: float, l: int) -> float:  # noqa: E741  (documented name)
@@ -134,15 +117,15 @@ def sens_at_k(counts: object, noise_eps: float, l: int, k: float) -> float:  # n
     Returns inf if noise_eps * l is above 2, where no bound is known.
     """
     distance = np.array([checked("k", k, 0, math.inf, closed=True)])
-    eps, moment = _positive("noise_eps", noise_eps), _positive("l", l)
+    eps, moment = finite("noise_eps", noise_eps), finite("l", l)
     return float(_sensitivities(_counts(counts), eps, moment, distance)[0])
 
 
 def smoothed_sens(counts: object, noise_eps: float, l: int, beta: float) -> float:  # noqa: E741  (documented name)
     """Return the beta-smooth sensitivity of the log moment: the maximum of exp(-beta * k) * sens_at_k over all k."""
-    votes, beta = _counts(counts), _positive("beta", beta)
+    votes, beta = _counts(counts), finite("beta", beta)
     distances = np.arange(max(1.0, math.floor(votes.max())))
-    sensitivities = _sensitivities(votes, _positive("noise_eps", noise_eps), _positive("l", l), distances)
+    sensitivities = _sensitivities(votes, finite("noise_eps", noise_eps), finite("l", l), distances)
     return float((np.exp(-beta * distances) * sensitivities).max())
 
 
@@ -176,8 +159,8 @@ def perform_analysis(
         num_classes: the number of labels that could win, if larger than the largest label seen plus one.
     """
     votes = _votes(teacher_preds)
-    noise_eps, delta = _positive("noise_eps", noise_eps), checked("delta", delta, 0, 1)
-    _positive("beta", beta)
+    noise_eps, delta = finite("noise_eps", noise_eps), checked("delta", delta, 0, 1)
+    finite("beta", beta)
     if not 1 <= int(_whole("moments", [moments])[0]) <= MOST_MOMENTS:
         raise ValueError(f"moments must be an integer from 1 to {MOST_MOMENTS}, got {moments!r}")
     chosen = None if query_indices is None else _queries(query_indices, votes.shape[1])
@@ -210,13 +193,6 @@ def _total_log_moments(
 
 
 # Validation ---------------------------------------------------------------------------------------------------
-
-
-def _positive(name: str, value: object) -> float:
-    found = checked(name, value, 0, math.inf)
-    if math.isinf(found):
-        raise ValueError(f"{name} must be finite, got {found!r}")
-    return found
 
 
 def _array(name: str, values: object) -> NDArray[Any]:
@@ -293,43 +269,14 @@ def tensors_to_literals(tensor_list: Sequence[torch.Tensor]) -> list[float | int
     return [tensor.item() for tensor in tensor_list]
 
 
-def logmgf_exact_torch(q: Any, priv_eps: float, l: int) -> float:  # noqa: E741  (documented name)
-    """Same as `logmgf_exact`, for numbers or one-element tensors."""
-    return logmgf_exact(float(q), float(priv_eps), l)
+# The functions above accept tensors too.
+logmgf_exact_torch = logmgf_exact
+compute_q_noisy_max_torch = compute_q_noisy_max
+logmgf_from_counts_torch = logmgf_from_counts
+sens_at_k_torch = sens_at_k
+smooth_sens_torch = smoothed_sens
 
 
-def compute_q_noisy_max_torch(counts: object, noise_eps: float) -> float:
-    """Same as `compute_q_noisy_max`, for a tensor or a list of tensors."""
-    return compute_q_noisy_max(counts, noise_eps)
-
-
-def logmgf_from_counts_torch(counts: object, noise_eps: float, l: int) -> float:  # noqa: E741  (documented name)
-    """Same as `logmgf_from_counts`, for a tensor or a list of tensors."""
-    return logmgf_from_counts(counts, noise_eps, l)
-
-
-def sens_at_k_torch(counts: object, noise_eps: float, l: int, k: int) -> float:  # noqa: E741  (documented name)
-    """Same as `sens_at_k`, for a tensor."""
-    return sens_at_k(counts, noise_eps, l, k)
-
-
-def smooth_sens_torch(counts: object, noise_eps: float, l: int, beta: float) -> float:  # noqa: E741  (documented name)
-    """Same as `smoothed_sens`, for a tensor."""
-    return smoothed_sens(counts, noise_eps, l, beta)
-
-
-def perform_analysis_torch(
-    preds: object,
-    indices: object = None,
-    noise_eps: float = 0.1,
-    delta: float = 1e-5,
-    moments: int = 8,
-    beta: float = 0.09,
-    *,
-    query_indices: object = None,
-    num_classes: int | None = None,
-) -> tuple[float, float]:
-    """Same as `perform_analysis`, for tensors: (data-dependent epsilon, itself private; data-independent one)."""
-    return perform_analysis(
-        preds, indices, noise_eps, delta, moments, beta, query_indices=query_indices, num_classes=num_classes
-    )
+def perform_analysis_torch(preds: object, *args: Any, **settings: Any) -> tuple[float, float]:
+    """Same as `perform_analysis`; its first argument has another name."""
+    return perform_analysis(preds, *args, **settings)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.data import default_collate as default_collate
 
-from syft.federated.dataset import BaseDataset, FederatedDataset
+from syft.federated.dataset import FederatedDataset
 
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
@@ -84,7 +85,9 @@ class FederatedDataLoader:
 
     def __iter__(self) -> Iterator[Any]:
         """Start a pass; passes are independent."""
-        self._current = made = _together(self) if self._gives_dicts() else iter(_DataLoaderIter(self, 0))
+        self._current = made = (
+            _together(self) if self.iter_per_worker or self.num_iterators > 1 else _DataLoaderIter(self, 0)
+        )
         return made
 
     def __next__(self) -> Any:
@@ -113,78 +116,54 @@ class FederatedDataLoader:
         share = len(self.federated_dataset[worker]) / self.batch_size
         return math.floor(share) if self.drop_last else math.ceil(share)
 
-    def _gives_dicts(self) -> bool:
-        return self.iter_per_worker or self.num_iterators > 1
-
-
-class _DataLoaderOneWorkerIter:
-    """The batches of one worker.
-
-    Args:
-        loader: the loader.
-        worker_idx: the index of the worker.
-    """
-
-    def __init__(self, loader: FederatedDataLoader, worker_idx: int) -> None:
-        self.loader = loader
-        self.dataset: BaseDataset = loader.federated_dataset[loader.workers[worker_idx]]
-        count = len(self.dataset)
-        self._order = torch.randperm(count).tolist() if loader.shuffle else None
-        self._count = count
-        self._at = 0
-        self._stopped = False
-
-    def __iter__(self) -> _DataLoaderOneWorkerIter:
-        return self
-
-    def __next__(self) -> Batch:
-        start, size = self._at, self.loader.batch_size
-        end = min(start + size, self._count)
-        if self._stopped or start >= end or (self.loader.drop_last and end - start < size):
-            raise StopIteration
-        self._at = end
-        if self.loader.collate_fn is not default_collate:
-            rows = range(start, end) if self._order is None else self._order[start:end]
-            return self.loader.collate_fn([self.dataset[row] for row in rows])  # type: ignore[no-any-return]
-        return self.dataset[slice(start, end) if self._order is None else self._order[start:end]]
-
-    def stop(self) -> None:
-        """Stop the iteration."""
-        self._stopped = True
-
 
 class _DataLoaderIter:
-    """The batches of one worker after the other.
+    """The batches of one worker after the other, from the one with an index on.
 
-    Args:
-        loader: the loader.
-        worker_idx: the index of the first worker.
-        idle: the indices of the workers to continue with, shared by concurrent iterators.
+    Concurrent iterators share `idle`, the indices of the workers to continue with.
     """
 
     def __init__(self, loader: FederatedDataLoader, worker_idx: int, idle: Iterator[int] | None = None) -> None:
-        self.loader = loader
         count = len(loader.workers)
-        others = (number % count for number in range(worker_idx + 1, worker_idx + count)) if count else ()
-        self._idle = iter(others) if idle is None else idle
-        self._worker = _DataLoaderOneWorkerIter(loader, worker_idx) if count else None
-        self._stopped = False
+        others = (
+            iter([number % count for number in range(worker_idx + 1, worker_idx + count)]) if idle is None else idle
+        )
+        self._batches = _batches(loader, itertools.chain([worker_idx], others) if count else [])
 
-    def __iter__(self) -> _DataLoaderIter:
+    def __iter__(self) -> Iterator[Batch]:
         return self
 
     def __next__(self) -> Batch:
-        while self._worker is not None and not self._stopped:
-            try:
-                return next(self._worker)
-            except StopIteration:
-                following = next(self._idle, None)
-                self._worker = None if following is None else _DataLoaderOneWorkerIter(self.loader, following)
-        raise StopIteration
+        return next(self._batches)
 
     def stop(self) -> None:
         """Stop the iteration."""
-        self._stopped = True
+        self._batches.close()
+
+
+class _DataLoaderOneWorkerIter(_DataLoaderIter):
+    """The batches of one worker."""
+
+    def __init__(self, loader: FederatedDataLoader, worker_idx: int) -> None:
+        super().__init__(loader, worker_idx, iter(()))
+
+
+def _batches(loader: FederatedDataLoader, workers: Iterable[int]) -> Generator[Batch, None, None]:
+    """Yield the batches of some workers, given by their indices."""
+    size = loader.batch_size
+    for worker_idx in workers:
+        dataset = loader.federated_dataset[loader.workers[worker_idx]]
+        count = len(dataset)
+        order = torch.randperm(count).tolist() if loader.shuffle else None
+        for start in range(0, count, size):
+            end = min(start + size, count)
+            if loader.drop_last and end - start < size:
+                break
+            if loader.collate_fn is not default_collate:
+                rows = range(start, end) if order is None else order[start:end]
+                yield loader.collate_fn([dataset[row] for row in rows])
+            else:
+                yield dataset[slice(start, end) if order is None else order[start:end]]
 
 
 def _together(loader: FederatedDataLoader) -> Iterator[dict[Any, Batch]]:

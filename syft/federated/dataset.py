@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import default_collate
 
 from syft.exceptions import SyftError, TrainingError
-from syft.federated.client.fit_loop import AS_TENSORS
+from syft.federated.client.fit_loop import AS_TENSORS, tensors_of
 from syft.hook import base
 from syft.hook.syft_tensor import SyftTensor
 
@@ -234,8 +234,7 @@ def dataset_federate(dataset: Any, workers: Any) -> FederatedDataset:
 
 def _rows(dataset: Any, start: int, end: int) -> tuple[Any, Any]:
     """Return a part of a data set as two tensors."""
-    as_tensors = AS_TENSORS.get(type(dataset))
-    pair = None if as_tensors is None else as_tensors(dataset)
+    pair = tensors_of(dataset)
     if pair is not None:
         return pair[0][start:end].detach(), pair[1][start:end].detach()
     if isinstance(dataset, BaseDataset) and dataset.location is not None:

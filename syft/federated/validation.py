@@ -68,13 +68,7 @@ def same_size(owner: str, vector: torch.Tensor | None, size: int) -> torch.Tenso
 
 
 def check_state(owner: str, given: Any, state: torch.Tensor) -> None:
-    """Raise if the next state returned by a strategy is invalid.
-
-    Args:
-        owner: the function that returned it, for the error.
-        given: the returned value.
-        state: the current state of the model.
-    """
+    """Raise if the next state returned by a strategy is invalid."""
     is_vector = isinstance(given, torch.Tensor) and given.dtype.is_floating_point
     if not is_vector or given.shape != state.shape:
         shown = f"one of shape {tuple(given.shape)}" if is_vector else f"a {type(given).__name__}"

@@ -23,13 +23,12 @@ from syft.exceptions import (
     GetNotPermittedError,
     NotPermittedError,
     SerdeError,
-    SyftError,
     TrainingError,
 )
 from syft.federated.client.dp_settings import settings_from
 from syft.federated.client.local_training import modifiers_of
 from syft.federated.client.rng import undisturbed
-from syft.federated.client.session import ClientSession
+from syft.federated.client.session import CALLS, ClientCall, ClientSession
 from syft.federated.client.train_config import TrainConfig
 from syft.grid.isolation.programs.jobs import fit_privately
 from syft.grid.isolation.programs.process import PaidPolicy, ProgramProcess
@@ -552,18 +551,19 @@ def ask(worker, x, y, call, **changed):
 
     plan, loss = plans(nn.Linear(5, 3), x, y)
     term = {**settings().to_dict(), "rounds": 1, **changed}
-    payload = {"plan": plan, "loss": loss, "batch_size": 8, "terms": {"dp_sgd": term}}
+    payload = {"plan": plan, "loss": loss, "batch_size": 8, "modifiers": {"dp_sgd": term}}
     return WorkerClient(worker, "some").call("run", call, payload, None)
 
 
-def test_a_budget_pays_for_rounds_and_for_nothing_else(make_worker):
+def test_a_budget_pays_for_rounds_and_for_nothing_else(make_worker, monkeypatch):
+    monkeypatch.setitem(CALLS, "look", ClientCall(lambda session, payload: {"loss": 1.0}, derives=True))
     policy = Budget(purse=3)
     (alice,) = clients(make_worker, policy, count=1)
     x, y = classes(5)
     ask(alice, x, y, "train")
     assert [event["mechanism"] for event in policy.events] == ["dp_sgd"]
-    with pytest.raises(SyftError):
-        ask(alice, x, y, "evaluate")
+    with pytest.raises(GetNotPermittedError, match="federated look"):
+        ask(alice, x, y, "look")
     assert len(policy.events) == 1
     policy.purse = 1
     with pytest.raises(BudgetExceededError):

@@ -303,7 +303,7 @@ def test_a_charge_that_can_not_be_written_is_none(monkeypatch):
         raise Full
 
     with monkeypatch.context() as patch:
-        patch.setattr("syft.dp.budgets.ledger_backend._MemoryTransaction.append", refuse)
+        patch.setattr("syft.dp.budgets.ledger_backend.MemoryLedgerBackend.append", refuse)
         with pytest.raises(Full):
             ledger.charge("alice", ["people"], LAPLACE)
     assert ledger.spent("people") == 0.0

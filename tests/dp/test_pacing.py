@@ -127,7 +127,7 @@ class Purse(DenyAll):
 def ask(alice, model):
     plan, loss = plans(model)
     term = {**sy.dp.SamplePrivacy(**SETTINGS).to_dict(), "rounds": 1}
-    payload = {"plan": plan, "loss": loss, "batch_size": 8, "terms": {"dp_sgd": term}}
+    payload = {"plan": plan, "loss": loss, "batch_size": 8, "modifiers": {"dp_sgd": term}}
     return WorkerClient(alice, "some").call("run", "train", payload, None)
 
 

@@ -14,7 +14,6 @@ from syft.exceptions import TrainingError
 from syft.federated.client.secure_aggregation.packing import Packing
 from syft.federated.client.session import ClientSession
 from syft.federated.secure_aggregation import SecureAggregation
-from syft.federated.server.dispatch import Job
 from syft.federated.server.model import SharedModel
 from syft.federated.strategies import FedAvg
 from syft.federated.strategies.strategy import Round
@@ -64,9 +63,6 @@ class Watched:
         self.change: Any = None  # a function of the call and its answer
         self._is_gone = False
 
-    def job(self, name: str, payload: dict[str, Any]) -> Job:
-        return Job(self, RUN, name, payload)
-
     def call(self, run: str, name: str, payload: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
         self._is_gone = self._is_gone or name == self.gone_at
         if self._is_gone:
@@ -96,7 +92,7 @@ class World:
 
     def payload(self, number: int, modifiers: dict[str, Any]) -> dict[str, Any]:
         return {
-            "plan": self.model.plan, "loss": self.model.loss, "round": number, "seed": 3, "terms": modifiers,
+            "plan": self.model.plan, "loss": self.model.loss, "round": number, "seed": 3, "modifiers": modifiers,
             "batch_size": 1000, "epochs": 1, "optimizer": "SGD", "optimizer_args": {"lr": 1.0}, "shuffle": False,
         }  # fmt: skip
 

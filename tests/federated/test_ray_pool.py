@@ -211,15 +211,15 @@ def test_late_clients_are_busy(clients):
 def test_common_values_are_sent_once():
     model, vector = object(), torch.zeros(3)
     payloads = [
-        {"plan": model, "seed": number + 1000, "terms": {"control": {"control": vector, "version": number}}, "none": {}}
+        {"plan": model, "seed": number + 1000, "modifiers": {"control": {"control": vector, "version": number}}, "none": {}}
         for number in range(3)
     ]
     common = shared(payloads)
-    assert common["plan"] is model and common["terms"]["control"]["control"] is vector
-    assert set(common) == {"plan", "terms"} and set(common["terms"]["control"]) == {"control"}
+    assert common["plan"] is model and common["modifiers"]["control"]["control"] is vector
+    assert set(common) == {"plan", "modifiers"} and set(common["modifiers"]["control"]) == {"control"}
     for payload in payloads:
         own = rest(payload, common)
-        assert own["terms"] == {"control": {"version": payload["terms"]["control"]["version"]}}
+        assert own["modifiers"] == {"control": {"version": payload["modifiers"]["control"]["version"]}}
         assert merge(common, own) == payload
     assert shared([{"a": {"b": 1}}, {"a": {}}]) == {} == shared([{"a": None}, {}])
 

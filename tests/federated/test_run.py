@@ -594,9 +594,9 @@ def test_calls_that_are_not_in_the_table(hook, name):
         ({"optimizer_args": {"lr": "1"}}, "optimizer_args"),
         ({"round": -1}, "number"),
         ({"seed": 2**70}, "seed"),
-        ({"terms": []}, "modifiers"),
-        ({"terms": {"os": {}}}, "is unknown to this client"),
-        ({"terms": {"proximal": {"mu": float("nan")}}}, "mu"),
+        ({"modifiers": []}, "modifiers"),
+        ({"modifiers": {"os": {}}}, "is unknown to this client"),
+        ({"modifiers": {"proximal": {"mu": float("nan")}}}, "mu"),
     ],
     ids=str,
 )

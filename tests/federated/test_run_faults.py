@@ -197,7 +197,7 @@ def test_a_client_and_then_a_third_of_them_are_killed_in_the_middle_of_a_round(h
 
 def one_round(model, clients, number):
     """Round `number` of a run, from a model on: what `train` would do, done by hand."""
-    from syft.federated.server.identity import client_seed
+    from syft.federated.server.checkpoint import client_seed
     from syft.federated.server.model import SharedModel
     from syft.federated.server.settings import RunSettings
 

@@ -87,7 +87,7 @@ def test_updates_do_not_leave_by_themselves(hospitals):
 
     assert [name for name, call in CALLS.items() if call.pays] == ["train"]
     with pytest.raises(TrainingError, match="is unknown to this client"):
-        WorkerClient(hospitals[0], "points").call("run", "evaluate", {"terms": {"dp_sgd": {}}})
+        WorkerClient(hospitals[0], "points").call("run", "evaluate", {"modifiers": {"dp_sgd": {}}})
 
 
 def test_updates_leave_when_the_owners_say_so(hospitals, owners):

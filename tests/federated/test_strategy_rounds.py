@@ -255,7 +255,7 @@ def session() -> ClientSession:
 
 def train(shared: SharedModel, where: ClientSession, modifiers, round: int = 1, **options):
     payload = {"plan": shared.plan, "loss": shared.loss, "round": round, "seed": 4, "batch_size": 4, "epochs": 2}
-    return where.call("train", {**payload, "optimizer_args": {"lr": 0.1}, "terms": modifiers, **options})
+    return where.call("train", {**payload, "optimizer_args": {"lr": 0.1}, "modifiers": modifiers, **options})
 
 
 def test_terms_leave_buffers_and_frozen_parameters_alone(shared):
@@ -342,7 +342,7 @@ def test_scaffold_with_workers_that_forget(make_worker):
 
     def forget(model):
         if next(rounds) == 3:
-            assert client_sessions_of(workers[3]) is workers[3].__dict__.pop("_stations")  # as after a restart
+            assert client_sessions_of(workers[3]) is workers[3].__dict__.pop("_client_sessions")  # as after a restart
         return {}
 
     strategy, example = Scaffold(), (problem.inputs[0], problem.targets[0])

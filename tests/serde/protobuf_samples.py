@@ -235,7 +235,7 @@ def chains(me: Any, bob: Any, alice: Any) -> dict[int, list[Any]]:
             sy.TrainConfig(id="c", model_id=WIDE, loss_fn_id="l", max_nr_batches=7, optimizer_args={"betas": (0, 1)})
         ],
         164: [
-            Payload({"update": torch.arange(3.0), "plan": plans()[0], "terms": {"proximal": {"mu": 0.5}}}),
+            Payload({"update": torch.arange(3.0), "plan": plans()[0], "modifiers": {"proximal": {"mu": 0.5}}}),
             Payload({}),
         ],
         160: [sy.String("héllo", id=5, tags=["#s"], description="said"), sy.String("", id="empty")],

@@ -7,6 +7,7 @@ import contextlib
 import pytest
 import torch
 
+import syft as sy
 from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
 from syft.core.trees import map_tensors
 from syft.exceptions import CommandNotAllowedError, GetNotPermittedError
@@ -16,6 +17,7 @@ from syft.grid.isolation.proxies.calls import attribute, call_on_proxies
 from syft.grid.isolation.proxies.objects import Proxy, describe, proxy_of, walk
 from syft.messaging.message import Operation
 from syft.pointers.object_wrapper import ObjectWrapper
+from syft.pointers.pointer_plan import RUN_PLAN
 from syft.workers.access.tensor_spec import leaves_of, tensors_in
 from syft.workers.execution.results import meta_of
 from tests.depth import deep
@@ -293,3 +295,19 @@ def test_tags_stay_with_the_proxy():
     call("syft.describe", x, "ones")
     assert (x.tags, x.description) == ({"a", "b"}, "ones")
     assert proxy_of(torch.ones(2)).tags == set()
+
+
+def test_a_plan_that_trains_moves_with_its_parameters(hook):
+    """Its backward pass adds to the gradients of its parameters: the result is detached, and nothing else changes."""
+    model = torch.nn.Linear(2, 1)
+
+    def gradients(x):
+        loss = model(x).sum()
+        loss.backward()
+        return loss.detach()
+
+    plan = sy.Plan(name="gradients", forward_func=gradients).build(torch.ones(3, 2))
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    found = call(RUN_PLAN, plan, proxy_of(torch.ones(3, 2)))
+    assert [move.obj for move in found.moves if move.obj is plan] == [plan]

@@ -20,11 +20,9 @@ from syft.dp.accounting.events import (
     checked,
     event_from_dict,
 )
-from syft.dp.accounting.neighbours import Neighbours, neighbours_from
+from syft.dp.accounting.neighbours import Neighbours
 from syft.dp.accounting.replace_one import LossVariable
 from syft.dp.opacus_import import opacus
-
-__all__ = ["Accountant", "noise_for"]
 
 MOST_ORDERS = 1000
 MOST_ORDER = 10_000
@@ -58,7 +56,7 @@ class Accountant:
             raise ValueError(f"the kind of an accountant must be {' or '.join(map(repr, _EPSILONS))}, got {kind!r}")
         self.kind = kind
         self.orders = renyi.ORDERS if orders is None else _checked_orders(orders)
-        self.neighbours = neighbours_from(neighbours)
+        self.neighbours = Neighbours(neighbours)
         self._counts: dict[Event, int] = {}
 
     @property
@@ -150,8 +148,6 @@ class Accountant:
             return NotImplemented
         ours, theirs = ((one.kind, one.neighbours, one.orders, one._counts) for one in (self, other))
         return ours == theirs
-
-    __hash__ = None  # type: ignore[assignment]  # it is mutable
 
     def __repr__(self) -> str:
         return f"<Accountant, {self.kind}, {self.neighbours}, {len(self)} events>"

@@ -8,20 +8,9 @@ nothing about the data: it can be stored, sent and shown.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
-
-__all__ = [
-    "Approximate",
-    "Event",
-    "GaussianNoise",
-    "NonPrivate",
-    "PoissonSampled",
-    "Pure",
-    "checked",
-    "event_from_dict",
-]
 
 
 def checked(name: str, value: Any, low: float, high: float, *, closed: bool = False) -> float:
@@ -41,6 +30,15 @@ def checked(name: str, value: Any, low: float, high: float, *, closed: bool = Fa
         raise ValueError(f"{name} must fit a float, got an integer that is too large") from None
 
 
+def finite(name: str, value: object, *, closed: bool = False) -> float:
+    """Return a finite positive (`closed`: or zero) number, or raise ValueError."""
+    found = checked(name, value, 0, math.inf, closed=closed)
+    if math.isinf(found):
+        raise ValueError(f"{name} must be finite, got {found!r}")
+    return found
+
+
+@dataclass(frozen=True)
 class Event:
     """The privacy loss of one release. Compose events with an `Accountant`."""
 
@@ -48,7 +46,9 @@ class Event:
 
     def to_dict(self) -> dict[str, Any]:
         """Return this event as plain values, for `event_from_dict`."""
-        raise NotImplementedError(f"{type(self).__name__}: an event must implement to_dict")
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        plain = {name: value.to_dict() if isinstance(value, Event) else value for name, value in values.items()}
+        return {"kind": self.kind, **plain}
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,7 @@ class Pure(Event):
     kind: ClassVar[str] = "pure"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _finite("epsilon", self.epsilon, closed=True))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return this event as plain values."""
-        return {"kind": self.kind, "epsilon": self.epsilon}
+        object.__setattr__(self, "epsilon", finite("epsilon", self.epsilon, closed=True))
 
 
 @dataclass(frozen=True)
@@ -75,12 +71,8 @@ class Approximate(Event):
     kind: ClassVar[str] = "approximate"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _finite("epsilon", self.epsilon, closed=True))
+        object.__setattr__(self, "epsilon", finite("epsilon", self.epsilon, closed=True))
         object.__setattr__(self, "delta", checked("delta", self.delta, 0, 1, closed=True))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return this event as plain values."""
-        return {"kind": self.kind, "epsilon": self.epsilon, "delta": self.delta}
 
 
 @dataclass(frozen=True)
@@ -94,11 +86,7 @@ class GaussianNoise(Event):
     kind: ClassVar[str] = "gaussian"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_multiplier", _finite("noise_multiplier", self.noise_multiplier))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return this event as plain values."""
-        return {"kind": self.kind, "noise_multiplier": self.noise_multiplier}
+        object.__setattr__(self, "noise_multiplier", finite("noise_multiplier", self.noise_multiplier))
 
 
 @dataclass(frozen=True)
@@ -123,10 +111,6 @@ class PoissonSampled(Event):
                 f"a Poisson sample needs a Pure, an Approximate or a GaussianNoise event, got {self.event!r}"
             )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return this event as plain values."""
-        return {"kind": self.kind, "rate": self.rate, "event": self.event.to_dict()}
-
 
 @dataclass(frozen=True)
 class NonPrivate(Event):
@@ -134,47 +118,30 @@ class NonPrivate(Event):
 
     kind: ClassVar[str] = "non_private"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return this event as plain values."""
-        return {"kind": self.kind}
+
+_KINDS: dict[str, type[Event]] = {
+    kind.kind: kind for kind in (Pure, Approximate, GaussianNoise, PoissonSampled, NonPrivate)
+}
 
 
-def event_from_dict(fields: Mapping[str, Any]) -> Event:
+def event_from_dict(given: Any) -> Event:
     """Return the event from the result of `Event.to_dict`. All fields are validated, as they may be untrusted.
 
     Raises:
         ValueError: an unknown kind, a missing or unknown field, or a number out of range.
     """
-    return _event(fields, nested=False)
-
-
-def _event(fields: Any, nested: bool) -> Event:
-    kind = fields.get("kind") if isinstance(fields, Mapping) else None
-    known = _KINDS.get(kind) if isinstance(kind, str) else None
-    if known is None or (nested and known[0] is PoissonSampled):
+    name = given.get("kind") if isinstance(given, Mapping) else None
+    kind = _KINDS.get(name) if isinstance(name, str) else None
+    if kind is None:
         kinds = ", ".join(sorted(_KINDS))
         raise ValueError(f"an event must be a dict with a kind ({kinds}) and the fields of that kind")
-    build, names = known
-    given = dict(fields)
-    del given["kind"]
-    if set(given) != set(names):
-        raise ValueError(f"an event of kind {kind!r} must have the fields {', '.join(names) or 'kind only'}")
-    if "event" in given:
-        given["event"] = _event(given["event"], nested=True)
-    return build(**given)
-
-
-_KINDS: dict[str, tuple[Callable[..., Event], tuple[str, ...]]] = {
-    Pure.kind: (Pure, ("epsilon",)),
-    Approximate.kind: (Approximate, ("epsilon", "delta")),
-    GaussianNoise.kind: (GaussianNoise, ("noise_multiplier",)),
-    PoissonSampled.kind: (PoissonSampled, ("rate", "event")),
-    NonPrivate.kind: (NonPrivate, ()),
-}
-
-
-def _finite(name: str, value: object, *, closed: bool = False) -> float:
-    found = checked(name, value, 0, math.inf, closed=closed)
-    if math.isinf(found):
-        raise ValueError(f"{name} must be finite, got {found!r}")
-    return found
+    values = {key: value for key, value in given.items() if key != "kind"}
+    names = [field.name for field in fields(kind)]
+    if set(values) != set(names):
+        raise ValueError(f"an event of kind {name!r} must have the fields {', '.join(names) or 'kind only'}")
+    if kind is PoissonSampled:
+        inner = values["event"]
+        if isinstance(inner, Mapping) and inner.get("kind") == name:  # checked first: nesting could be deep
+            raise ValueError("the event of a Poisson sample must not be a Poisson sample")
+        values["event"] = event_from_dict(inner)
+    return kind(**values)

@@ -17,11 +17,6 @@ class Neighbours(enum.StrEnum):
     REPLACE_ROW = "replace-one row"
     ADD_REMOVE_CLIENT = "add/remove one client"
 
-
-def neighbours_from(value: object) -> Neighbours:
-    """Return the relation with this value; raises ValueError for any other value."""
-    for known in Neighbours:
-        if value == known.value:
-            return known
-    names = " or ".join(repr(known.value) for known in Neighbours)
-    raise ValueError(f"neighbours must be {names}, got {value!r:.50}")
+    @classmethod
+    def _missing_(cls, value: object) -> Neighbours:
+        raise ValueError(f"neighbours must be {' or '.join(repr(known.value) for known in cls)}, got {value!r:.50}")

@@ -7,9 +7,7 @@ sets of the same size that differ in one row.
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable
 from typing import Any
 
 from syft.dp.accounting.accountant import Accountant
@@ -22,47 +20,11 @@ MAX_COUNT = 10**9
 # Relative tolerance of sums, for rounding errors.
 ROUNDING = 1e-9
 
-Fields = dict[str, Any]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class LossKind:
-    """One kind of event.
-
-    Attributes:
-        needs: its required fields.
-        may: its optional fields.
-        make: returns the event and its number of occurrences.
-    """
-
-    needs: frozenset[str]
-    may: frozenset[str]
-    make: Callable[[Fields], tuple[Event, int]]
-
-
-def _pure(fields: Fields) -> tuple[Event, int]:
-    return Pure(number("epsilon", fields["epsilon"])), count(fields.get("count", 1))
-
-
-def _gaussian(fields: Fields) -> tuple[Event, int]:
-    return GaussianNoise(number("noise_multiplier", fields["noise_multiplier"])), count(fields.get("count", 1))
-
-
-def _sampled(fields: Fields) -> tuple[Event, int]:
-    noise = GaussianNoise(number("noise_multiplier", fields["noise_multiplier"]))
-    rate = number("rate", fields["rate"], most=1.0)
-    return PoissonSampled(rate, noise), count(fields["steps"])  # also at rate 1: the noise is in units of the clip
-
-
-_PURE = LossKind(frozenset({"epsilon"}), frozenset({"count"}), _pure)
-# By the name of the mechanism. Others can't be charged, so they can't release anything.
-KINDS: dict[str, LossKind] = {
-    "laplace": _PURE,
-    "exponential": _PURE,
-    "noisy_max": _PURE,
-    "pure": _PURE,
-    "gaussian": LossKind(frozenset({"noise_multiplier"}), frozenset({"count"}), _gaussian),
-    "dp_sgd": LossKind(frozenset({"noise_multiplier", "rate", "steps"}), frozenset({"delta"}), _sampled),
+# Mechanism -> its required and its optional fields. Others can't be charged, so they can't release anything.
+FIELDS: dict[str, tuple[set[str], set[str]]] = {
+    **dict.fromkeys(("laplace", "exponential", "noisy_max", "pure"), ({"epsilon"}, {"count"})),
+    "gaussian": ({"noise_multiplier"}, {"count"}),
+    "dp_sgd": ({"noise_multiplier", "rate", "steps"}, {"delta"}),
 }
 
 
@@ -88,27 +50,28 @@ def event_of(fields: Any) -> tuple[Event, int]:
     """Return the event described by a dict of plain values, and its number of occurrences.
 
     Args:
-        fields: `mechanism` (see `KINDS`) and its fields.
+        fields: `mechanism` and its fields (see `FIELDS`).
 
     Raises:
         ValueError: the mechanism or its fields are unknown.
     """
-    kind = KINDS.get(fields["mechanism"]) if type(fields) is dict and type(fields.get("mechanism")) is str else None
-    if kind is None:
-        raise ValueError(f"An event needs a mechanism, one of: {', '.join(KINDS)}.")
-    given = fields.keys() - {"mechanism"}
-    if not kind.needs <= given <= kind.needs | kind.may:
-        raise ValueError(f"An event {fields['mechanism']!r} needs the fields {', '.join(sorted(kind.needs))}.")
-    return kind.make(fields)
+    known = FIELDS.get(fields["mechanism"]) if type(fields) is dict and type(fields.get("mechanism")) is str else None
+    if known is None:
+        raise ValueError(f"An event needs a mechanism, one of: {', '.join(FIELDS)}.")
+    needs, may = known
+    if not needs <= fields.keys() - {"mechanism"} <= needs | may:
+        raise ValueError(f"An event {fields['mechanism']!r} needs the fields {', '.join(sorted(needs))}.")
+    if "epsilon" in needs:
+        return Pure(number("epsilon", fields["epsilon"])), count(fields.get("count", 1))
+    noise = GaussianNoise(number("noise_multiplier", fields["noise_multiplier"]))
+    if "rate" not in needs:
+        return noise, count(fields.get("count", 1))
+    rate = number("rate", fields["rate"], most=1.0)
+    return PoissonSampled(rate, noise), count(fields["steps"])  # also at rate 1: the noise is in units of the clip
 
 
 class LossAccount:
-    """The releases from one data set, or to one user, composed by an `Accountant`.
-
-    Args:
-        accountant: the events so far.
-        releases: the number of charges.
-    """
+    """The releases from one data set, or to one user: their events and the number of charges."""
 
     __slots__ = ("accountant", "releases")
 

@@ -51,9 +51,9 @@ def simplified(event: Event, neighbours: Neighbours) -> Event:
         return event.event
     inner = event.event
     if isinstance(inner, Pure):
-        return Pure(_amplified(inner.epsilon, event.rate))
+        return Pure(replace_one.amplified(inner.epsilon, event.rate))
     if isinstance(inner, Approximate):
-        return Approximate(_amplified(inner.epsilon, event.rate), event.rate * inner.delta)
+        return Approximate(replace_one.amplified(inner.epsilon, event.rate), event.rate * inner.delta)
     return event
 
 
@@ -61,11 +61,11 @@ def _replaced(event: PoissonSampled) -> Event:
     """Return the result of `simplified` under replace-one: one record leaves the sample, and another joins it."""
     rate, inner = event.rate, event.event
     if isinstance(inner, Pure):
-        return _or_non_private(Pure, replace_one.amplified(inner.epsilon, rate))
+        return _or_non_private(Pure, replace_one.amplified_twice(inner.epsilon, rate))
     if isinstance(inner, Approximate):
         # Group privacy of two on the sample, then advanced joint convexity (see replace_one).
         delta = rate * inner.delta * (1 + math.exp(min(inner.epsilon, 700.0))) if inner.delta else 0.0
-        return _or_non_private(Approximate, _amplified(2 * inner.epsilon, rate), min(1.0, delta))
+        return _or_non_private(Approximate, replace_one.amplified(2 * inner.epsilon, rate), min(1.0, delta))
     if isinstance(inner, GaussianNoise) and rate == 1:
         return GaussianNoise(max(inner.noise_multiplier / 2, 5e-324))
     return event
@@ -73,13 +73,6 @@ def _replaced(event: PoissonSampled) -> Event:
 
 def _or_non_private(kind: Callable[..., Event], epsilon: float, *rest: float) -> Event:
     return kind(epsilon, *rest) if math.isfinite(epsilon) else NonPrivate()
-
-
-def _amplified(epsilon: float, rate: float) -> float:
-    """Return the epsilon on the whole of a pure event on a Poisson sample."""
-    if epsilon > 30:
-        return epsilon + math.log(rate + (1 - rate) * math.exp(-epsilon))
-    return math.log1p(rate * math.expm1(epsilon))
 
 
 @functools.lru_cache(maxsize=1024)

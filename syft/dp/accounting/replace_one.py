@@ -32,15 +32,15 @@ _SERIES = 1e-4
 
 
 def amplified(epsilon: float, rate: float) -> float:
-    """Return the epsilon on the whole of an event that costs `epsilon` when one record joins or leaves the sample."""
-    if rate == 1:
-        return 2 * epsilon
-    joined = (
-        epsilon + math.log(rate + (1 - rate) * math.exp(-epsilon))
-        if epsilon > 30
-        else math.log1p(rate * math.expm1(epsilon))
-    )
-    return joined - math.log1p(rate * math.expm1(-epsilon))
+    """Return the epsilon on the whole of a pure event on a Poisson sample, when one record joins or leaves."""
+    if epsilon > 30:
+        return epsilon + math.log(rate + (1 - rate) * math.exp(-epsilon))
+    return math.log1p(rate * math.expm1(epsilon))
+
+
+def amplified_twice(epsilon: float, rate: float) -> float:
+    """Return the same when one record is replaced: one leaves, and another joins."""
+    return 2 * epsilon if rate == 1 else amplified(epsilon, rate) - math.log1p(rate * math.expm1(-epsilon))
 
 
 def log_moment(order: float, rate: float, sigma: float) -> float:
@@ -94,12 +94,7 @@ def _log_excess(order: float, log_ratio: Curve, change: Curve) -> Curve:
 
 
 class LossVariable:
-    """The privacy loss log(P/Q) under P, as a random variable for the numerical composition of Opacus.
-
-    Args:
-        sample_rate: the probability of each row to be in the sample.
-        noise_multiplier: the standard deviation of the noise, in units of the clip.
-    """
+    """The privacy loss log(P/Q) under P, as a random variable for the numerical composition of Opacus."""
 
     def __init__(self, sample_rate: float, noise_multiplier: float) -> None:
         self.sample_rate, self.noise_multiplier = sample_rate, noise_multiplier

@@ -130,8 +130,7 @@ class Ledger:
     def limits(self) -> list[Limit]:
         """Return all limits."""
         with self._books.together() as page:
-            found = [Limit(**row) for row in page.list(_LIMITS).values()]
-        return sorted(found, key=lambda limit: (limit.data or "", limit.user or ""))
+            return _sorted(page.list(_LIMITS))
 
     # --- charging ---------------------------------------------------------------------------------------------
 
@@ -210,7 +209,7 @@ class Ledger:
                 found = [limit for name in (*names, None) for limit in _found(page, name, user)]
                 return [self._stand_for(page, limit, user) for limit in found]
             accounts = page.list(_ACCOUNTS)
-        limits = sorted((Limit(**row) for row in rows.values()), key=lambda limit: (limit.data or "", limit.user or ""))
+        limits = _sorted(rows)
         named = {(limit.data, limit.user) for limit in limits}
         return [self._stand(limit, _worst(limit, accounts, named)) for limit in limits]
 
@@ -245,6 +244,10 @@ class Ledger:
         return [{**line.value, "number": line.number} for line in found]
 
 
+def _sorted(rows: dict[str, Row]) -> list[Limit]:
+    return sorted((Limit(**row) for row in rows.values()), key=lambda limit: (limit.data or "", limit.user or ""))
+
+
 def _found(page: LedgerTransaction, name: str | None, user: str) -> Iterator[Limit]:
     """Yield the limits of a user, for a data set or all data: the joint one, and the user's own or that of each."""
     together = page.get(_LIMITS, _key(name, None))
@@ -257,10 +260,7 @@ def _found(page: LedgerTransaction, name: str | None, user: str) -> Iterator[Lim
 def _worst(limit: Limit, accounts: dict[str, Any], named: set[tuple[str | None, str | None]]) -> LossAccount:
     """Return the account that a limit bounds; of several, the one with the largest loss.
 
-    Args:
-        limit: the limit.
-        accounts: all accounts.
-        named: (data, user) pairs with limits: a limit of one user replaces that of each user.
+    A limit of one user replaces that of each user: `named` has the (data, user) pairs with limits.
     """
     if limit.user != EACH:
         return LossAccount.from_dict(accounts.get(limit.key))

@@ -71,7 +71,7 @@ class Written(NamedTuple):
 
 
 class MemoryLedgerBackend:
-    """A ledger in the memory of the process."""
+    """A ledger in the memory of the process, as its own transaction."""
 
     def __init__(self) -> None:
         self._values: dict[str, dict[str, Any]] = {}
@@ -80,55 +80,40 @@ class MemoryLedgerBackend:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[LedgerTransaction]:
-        """Open a transaction, one at a time; it is committed if the block ends without an error."""
+        """Open a transaction, one at a time; an error in the block restores the state before it."""
         with self._lock:
-            page = _MemoryTransaction(self._values, self._logs)
-            yield page
-            page.turn()
-
-
-class _MemoryTransaction:
-    """Reads committed values, and buffers writes until the commit."""
-
-    def __init__(self, values: dict[str, dict[str, Any]], logs: dict[str, list[Written]]) -> None:
-        self._values = values
-        self._logs = logs
-        self._put: dict[tuple[str, str], Any] = {}
-        self._added: dict[str, list[Written]] = {}
+            values = {area: dict(found) for area, found in self._values.items()}
+            lengths = {area: len(log) for area, log in self._logs.items()}
+            try:
+                yield self
+            except BaseException:
+                self._values = values
+                for area, log in self._logs.items():
+                    del log[lengths.get(area, 0) :]
+                raise
 
     def get(self, area: str, key: str) -> Any:
         """Return a value; None if there is none."""
-        if (area, key) in self._put:
-            return copy.deepcopy(self._put[area, key])
         return copy.deepcopy(self._values.get(area, {}).get(key))
 
     def list(self, area: str) -> dict[str, Any]:
         """Return all values of an area by key."""
-        found = {**self._values.get(area, {}), **{key: value for (a, key), value in self._put.items() if a == area}}
-        return {key: copy.deepcopy(value) for key, value in found.items() if value is not None}
+        return copy.deepcopy(self._values.get(area, {}))
 
     def put(self, area: str, key: str, value: object) -> None:
         """Set a value; None deletes it."""
-        self._put[area, key] = copy.deepcopy(value)
+        if value is None:
+            self._values.get(area, {}).pop(key, None)
+        else:
+            self._values.setdefault(area, {})[key] = copy.deepcopy(value)
 
     def append(self, area: str, value: object) -> int:
         """Add an entry to a log, and return its number."""
-        added = self._added.setdefault(area, [])
-        number = len(self._logs.get(area, ())) + len(added) + 1
-        added.append(Written(number, time.time(), copy.deepcopy(value)))
-        return number
+        log = self._logs.setdefault(area, [])
+        log.append(Written(len(log) + 1, time.time(), copy.deepcopy(value)))
+        return len(log)
 
     def entries(self, area: str, after: int = 0, limit: int | None = None) -> Sequence[LedgerLine]:
         """Return at most `limit` entries of a log after a number."""
-        found = [*self._logs.get(area, ()), *self._added.get(area, ())][after:]
+        found = self._logs.get(area, [])[after:]
         return copy.deepcopy(found if limit is None else found[:limit])
-
-    def turn(self) -> None:
-        """Commit the writes."""
-        for (area, key), value in self._put.items():
-            if value is None:
-                self._values.setdefault(area, {}).pop(key, None)
-            else:
-                self._values.setdefault(area, {})[key] = value
-        for area, added in self._added.items():
-            self._logs.setdefault(area, []).extend(added)

@@ -8,9 +8,9 @@ import torch
 
 from syft.core import generator as _generator
 from syft.core.generator import Generator
-from syft.dp.accounting.events import Event, Pure
+from syft.dp.accounting.events import finite
 from syft.dp.mechanisms.exact_bernoulli import bernoulli_exp, uniform_below
-from syft.dp.mechanisms.mechanism import Mechanism, finite, gaps_of
+from syft.dp.mechanisms.mechanism import Mechanism, gaps_of
 
 _FIRST, _MOST = 64, 1 << 17  # candidates tried at a time
 
@@ -31,11 +31,6 @@ class Exponential(Mechanism):
         self._epsilon = Fraction(finite("epsilon", epsilon))
         self.monotonic = bool(monotonic)
         self._rate = self._epsilon / Fraction(self.sensitivity) / (1 if monotonic else 2)
-
-    @property
-    def event(self) -> Event:
-        """The privacy loss of one release."""
-        return Pure(float(self._epsilon))
 
     def probabilities(self, scores: object) -> torch.Tensor:
         """Return the probability of each candidate, as float64. They depend on the data: do not publish them."""

@@ -8,9 +8,9 @@ from typing import Any, Self
 import torch
 
 from syft.core.generator import Generator
-from syft.dp.accounting.events import Event, GaussianNoise, checked
+from syft.dp.accounting.events import Event, GaussianNoise, checked, finite
 from syft.dp.mechanisms import noise
-from syft.dp.mechanisms.mechanism import Mechanism, finite, with_noise
+from syft.dp.mechanisms.mechanism import Mechanism, with_noise
 
 # Exact noise on a grid of 2^-40 is, up to a factor of about 1 + 2^-60 in each probability, a Gaussian that is rounded
 # afterwards. This margin in epsilon and delta covers that for a billion coordinates.

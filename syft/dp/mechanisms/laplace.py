@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from syft.core.generator import Generator
-from syft.dp.accounting.events import Event, Pure
+from syft.dp.accounting.events import finite
 from syft.dp.mechanisms import noise
-from syft.dp.mechanisms.mechanism import Mechanism, finite, with_noise
+from syft.dp.mechanisms.mechanism import Mechanism, with_noise
 
 
 class Laplace(Mechanism):
@@ -31,11 +31,6 @@ class Laplace(Mechanism):
             raise ValueError(f"granularity must be a power of two, such as 1 or 0.25, got {granularity!r}")
         self.scale = self.sensitivity / float(epsilon)
         self.granularity = noise.granularity(self.scale) if granularity is None else float(granularity)
-
-    @property
-    def event(self) -> Event:
-        """The privacy loss of one release."""
-        return Pure(float(self._epsilon))
 
     def release(self, value: object, *, generator: Generator | None = None) -> Any:
         """Return the value with noise: a float for a number, a tensor of the same shape for a tensor."""

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from syft.core.generator import Generator
-from syft.dp.accounting.events import Event, checked
+from syft.dp.accounting.events import Event, Pure, checked, finite
 
 
 class Mechanism:
@@ -31,8 +31,10 @@ class Mechanism:
 
     @property
     def event(self) -> Event:
-        """The privacy loss of one release, for an `Accountant` or a ledger."""
-        raise NotImplementedError(f"{type(self).__name__}: a mechanism must implement event")
+        """The privacy loss of one release, for an `Accountant` or a ledger; pure by default."""
+        if self.epsilon is None:
+            raise NotImplementedError(f"{type(self).__name__}: a mechanism without epsilon must implement event")
+        return Pure(self.epsilon)
 
     def release(self, value: object, *, generator: Generator | None = None) -> Any:
         """Return the private result. Costs one `event`."""
@@ -41,14 +43,6 @@ class Mechanism:
     def __repr__(self) -> str:
         parts = [("epsilon", self.epsilon), ("delta", self.delta), ("sensitivity", self.sensitivity)]
         return f"{type(self).__name__}({', '.join(f'{name}={value:g}' for name, value in parts if value)})"
-
-
-def finite(name: str, value: object) -> float:
-    """Return a finite positive number, or raise ValueError."""
-    found = checked(name, value, 0, math.inf)
-    if math.isinf(found):
-        raise ValueError(f"{name} must be finite, got {found!r}")
-    return found
 
 
 def with_noise(value: object, add: Callable[[torch.Tensor], torch.Tensor]) -> Any:

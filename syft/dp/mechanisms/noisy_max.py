@@ -12,10 +12,10 @@ import torch
 
 from syft.core import generator as _generator
 from syft.core.generator import Generator
-from syft.dp.accounting.events import Event, Pure
+from syft.dp.accounting.events import finite
 from syft.dp.mechanisms import noise
 from syft.dp.mechanisms.exact_bernoulli import bernoulli_exp, uniform_below
-from syft.dp.mechanisms.mechanism import Mechanism, finite, gaps_of
+from syft.dp.mechanisms.mechanism import Mechanism, gaps_of
 
 # Scores further below the best one than this number of grid steps are treated as equally bad.
 _FARTHEST = 2**52
@@ -43,11 +43,6 @@ class ReportNoisyMax(Mechanism):
             raise ValueError(f"noise must be {' or '.join(map(repr, _CHOICES))}, got {noise!r}")
         self.monotonic, self.noise = bool(monotonic), noise
         self._rate = self._epsilon / (1 if monotonic else 2)  # over the sensitivity
-
-    @property
-    def event(self) -> Event:
-        """The privacy loss of one release."""
-        return Pure(float(self._epsilon))
 
     def release(self, scores: object, *, generator: Generator | None = None) -> int:
         """Return the index of the candidate with the largest noisy score."""

@@ -28,13 +28,7 @@ _PARTS = ("data", "targets")
 
 
 class DatasetPart(NamedTuple):
-    """A part of a data set at a worker.
-
-    Attributes:
-        worker: the worker.
-        key: the key of the data set at the worker.
-        part: "data" or "targets".
-    """
+    """A part of a data set at a worker: its key, and "data" or "targets"."""
 
     worker: Any
     key: str

@@ -8,6 +8,7 @@ anything.
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any, ClassVar
 
@@ -27,13 +28,7 @@ _EXACT = 1 + 2**-40
 
 
 class Noise:
-    """The integer noise of one result, Laplace or Gaussian.
-
-    Args:
-        mechanism: its name.
-        epsilon: the privacy loss of the result.
-        delta: the probability with which it may be larger; for Gaussian noise.
-    """
+    """The integer noise of one result, Laplace or Gaussian."""
 
     def __init__(self, mechanism: Any, epsilon: Any, delta: Any) -> None:
         self.epsilon = checked_epsilon(epsilon)
@@ -76,12 +71,7 @@ def checked_epsilon(epsilon: Any) -> float:
 
 
 class Question:
-    """One query: validates its arguments against the table's format, knows its privacy loss, and computes the result.
-
-    Args:
-        form: the format of the table.
-        **settings: its arguments, from a client.
-    """
+    """One query: validates its arguments against the table, knows its privacy loss, and computes the result."""
 
     # The names of its arguments.
     names: ClassVar[frozenset[str]]
@@ -89,8 +79,11 @@ class Question:
     # Its privacy loss, for `syft.dp.accounting.privacy_loss`.
     event: dict[str, Any]
 
-    def __init__(self, form: TableFormat, **settings: object) -> None:
-        raise NotImplementedError(f"{type(self).__name__}: a query must implement __init__")
+    def __init__(self, table: TableFormat, **settings: object) -> None:
+        """Validate the arguments against the format of the table."""
+
+    def __init_subclass__(cls) -> None:
+        cls.names = frozenset(inspect.signature(cls).parameters) - {"table"}
 
     def answer(self, tensor: torch.Tensor) -> Any:
         """Return the result, with noise."""
@@ -100,10 +93,8 @@ class Question:
 class Count(Question):
     """The number of rows that satisfy conditions, or that have no missing values."""
 
-    names = frozenset({"where", "epsilon", "mechanism", "delta"})
-
-    def __init__(self, form: TableFormat, where: object, epsilon: object, mechanism: object, delta: object) -> None:
-        self._noise, self._where = Noise(mechanism, epsilon, delta), Conditions(where, form)
+    def __init__(self, table: TableFormat, where: object, epsilon: object, mechanism: object, delta: object) -> None:
+        self._noise, self._where = Noise(mechanism, epsilon, delta), Conditions(where, table)
         self.event = self._noise.event
 
     def answer(self, tensor: torch.Tensor) -> int:
@@ -115,11 +106,9 @@ class Count(Question):
 class Sum(Question):
     """The sum of each column, over the rows that satisfy conditions."""
 
-    names = frozenset({"lower", "upper", "where", "column", "epsilon", "mechanism", "delta"})
-
     def __init__(
         self,
-        form: TableFormat,
+        table: TableFormat,
         lower: object,
         upper: object,
         where: object,
@@ -128,21 +117,21 @@ class Sum(Question):
         mechanism: object,
         delta: object,
     ) -> None:
-        self._noise, self._where = Noise(mechanism, epsilon, delta), Conditions(where, form)
-        self._form = form.chosen(column)
+        self._noise, self._where = Noise(mechanism, epsilon, delta), Conditions(where, table)
+        self._table = table.chosen(column)
         self._column: Any = column
-        bounds = Bounds(lower, upper, self._form.columns)
+        bounds = Bounds(lower, upper, self._table.columns)
         self._bounds = bounds
         self._range = bounds.with_zero() if self._where else bounds
         self.event = self._noise.event
 
     def answer(self, tensor: torch.Tensor) -> Any:
         """Return the sum: a number, or a tensor with one for each column."""
-        return _as_result(self._total(tensor, self._form.rows), self._form)
+        return _as_result(self._total(tensor, self._table.rows), self._table)
 
     def _total(self, tensor: torch.Tensor, rows: int) -> torch.Tensor:
         """Return the noisy sum; each clamped number is an integer multiple of 2**-bits of the width."""
-        columns = self._form.columns
+        columns = self._table.columns
         room = 44 - math.ceil(math.log2(max(1.0, self._noise.scale(columns))))
         bits = max(1, min(_PRECISE, 61 - rows.bit_length(), room))
         total = torch.zeros(columns, dtype=torch.int64)
@@ -158,11 +147,9 @@ class Sum(Question):
 class Mean(Sum):
     """The mean of each column."""
 
-    names = frozenset({"lower", "upper", "column", "epsilon", "mechanism", "delta"})
-
     def __init__(
         self,
-        form: TableFormat,
+        table: TableFormat,
         lower: object,
         upper: object,
         column: object,
@@ -170,70 +157,66 @@ class Mean(Sum):
         mechanism: object,
         delta: object,
     ) -> None:
-        super().__init__(form, lower, upper, None, column, epsilon, mechanism, delta)
-        if not form.rows:
+        super().__init__(table, lower, upper, None, column, epsilon, mechanism, delta)
+        if not table.rows:
             raise PrivacyError("mean() needs data with at least one row.")
 
     def answer(self, tensor: torch.Tensor) -> Any:
         """Return the mean: a number, or a tensor with one for each column."""
-        return _as_result(self._total(tensor, self._form.rows) / self._form.rows, self._form)
+        return _as_result(self._total(tensor, self._table.rows) / self._table.rows, self._table)
 
 
 class Histogram(Question):
     """The number of values of each column in each bin."""
 
-    names = frozenset({"edges", "column", "epsilon", "mechanism", "delta"})
-
     def __init__(
-        self, form: TableFormat, edges: object, column: object, epsilon: object, mechanism: object, delta: object
+        self, table: TableFormat, edges: object, column: object, epsilon: object, mechanism: object, delta: object
     ) -> None:
         self._noise = Noise(mechanism, epsilon, delta)
-        self._form = form.chosen(column)
+        self._table = table.chosen(column)
         self._column: Any = column
         self._edges = _numbers("edges", edges, least=2)
-        _check_size(self._form.columns * len(self._edges))
+        _check_size(self._table.columns * len(self._edges))
         self.event = self._noise.event
 
     def answer(self, tensor: torch.Tensor) -> Any:
         """Return integers: one for each bin, or a row for each column."""
-        columns, bins = self._form.columns, len(self._edges) - 1
+        columns, bins = self._table.columns, len(self._edges) - 1
         bounds = Bounds(float(self._edges[0]), float(self._edges[-1]), columns)
         found = _counted(tensor, self._column, columns, bins, lambda v: _index(bounds.clamp(v), self._edges[1:-1]))
         # A changed row leaves one bin and enters another, in each column.
         found += self._noise.draw(found.shape, 1, 2 * columns)
-        return (found[0] if self._form.is_flat else found).numpy()
+        return (found[0] if self._table.is_flat else found).numpy()
 
 
 class Quantile(Question):
     """The candidate with a share `q` of the values below it."""
 
-    names = frozenset({"q", "lower", "upper", "candidates", "column", "epsilon"})
-
     def __init__(
-        self, form: TableFormat, q: Any, lower: Any, upper: Any, candidates: Any, column: Any, epsilon: Any
+        self, table: TableFormat, q: Any, lower: Any, upper: Any, candidates: Any, column: Any, epsilon: Any
     ) -> None:
-        self._epsilon, self._form, self._column = checked_epsilon(epsilon), form.chosen(column), column
+        self._epsilon, self._table, self._column = checked_epsilon(epsilon), table.chosen(column), column
         if not is_number(q) or not 0 <= q <= 1:
             raise PrivacyError("q must be a number from 0 to 1; 0.5 is the median.")
         if type(candidates) is not int or not 2 <= candidates <= MAX_PARTS:
             raise PrivacyError(f"candidates must be an integer from 2 to {MAX_PARTS}.")
-        _check_size(self._form.columns * candidates)
-        self._bounds = Bounds(lower, upper, self._form.columns)
+        _check_size(self._table.columns * candidates)
+        self._bounds = Bounds(lower, upper, self._table.columns)
         # In steps that floating point adds without rounding, so that one row moves a rank by at most one.
-        self._rank = round(q * form.rows * 1024) / 1024
+        self._rank = round(q * table.rows * 1024) / 1024
         self._steps = torch.linspace(0.0, 1.0, candidates, dtype=torch.float64)
         self.event = {"mechanism": "exponential", "epsilon": self._epsilon}
 
     def answer(self, tensor: torch.Tensor) -> Any:
         """Return a number between the bounds, or a tensor with one for each column."""
-        columns = self._form.columns
+        columns = self._table.columns
         below, within = self._ranks(tensor, right=True), self._ranks(tensor, right=False)
         # By candidate: the number of values below it, and of those not above it.
         first, last = (found.cumsum(1)[:, :-1].to(torch.float64) for found in (below, within))
         scores = -torch.maximum(first - self._rank, self._rank - last).clamp(min=0.0)
         mechanism = Exponential(self._epsilon / columns, 1.0)
         chosen = torch.stack([self._steps[mechanism.release(row)] for row in scores])
-        return _as_result(self._bounds.lower + chosen * self._bounds.width, self._form)
+        return _as_result(self._bounds.lower + chosen * self._bounds.width, self._table)
 
     def _ranks(self, tensor: torch.Tensor, right: bool) -> torch.Tensor:
         """Count the values of each column by the number of candidates that they exceed."""
@@ -242,7 +225,7 @@ class Quantile(Question):
         def passed(values: torch.Tensor) -> torch.Tensor:
             return _index(self._shares(values), self._steps, right)
 
-        return _counted(tensor, self._column, self._form.columns, parts, passed)
+        return _counted(tensor, self._column, self._table.columns, parts, passed)
 
     def _shares(self, values: torch.Tensor) -> torch.Tensor:
         """Return the positions of values between the bounds, from 0 to 1."""
@@ -252,11 +235,9 @@ class Quantile(Question):
 class MostCommon(Question):
     """The most frequent one of some choices."""
 
-    names = frozenset({"choices", "column", "epsilon"})
-
-    def __init__(self, form: TableFormat, choices: Any, column: Any, epsilon: Any) -> None:
+    def __init__(self, table: TableFormat, choices: Any, column: Any, epsilon: Any) -> None:
         self._epsilon, self._column = checked_epsilon(epsilon), column
-        if form.chosen(column).columns != 1:
+        if table.chosen(column).columns != 1:
             raise PrivacyError("The data has several columns. Pass one: column=0.")
         order = sorted(choices) if type(choices) in (list, tuple) and all(map(is_number, choices)) else []
         self._choices = _numbers("choices", order, least=1)
@@ -290,8 +271,8 @@ def _check_size(size: int) -> None:
         raise PrivacyError(f"This query has {size:,} counts. Query one column: column=0.")
 
 
-def _as_result(values: torch.Tensor, form: TableFormat) -> Any:
-    return float(values[0]) if form.is_flat else values.numpy()
+def _as_result(values: torch.Tensor, table: TableFormat) -> Any:
+    return float(values[0]) if table.is_flat else values.numpy()
 
 
 def _numbers(name: str, given: Any, least: int) -> torch.Tensor:

@@ -11,7 +11,7 @@ from syft.core.id_provider import is_id
 from syft.dp.queries.estimators import QUESTIONS, Question
 from syft.dp.queries.table_view import TableFormat
 from syft.exceptions import PrivacyError
-from syft.federated.client.fit_loop import AS_TENSORS
+from syft.federated.client.fit_loop import tensors_of
 from syft.federated.client.fit_service import trainer_of
 from syft.federated.client.stored_dataset import DATASET
 from syft.workers.access.policy import check_release
@@ -25,16 +25,9 @@ PARTS = {"data": 0, "targets": 1}
 
 
 def answer(worker: BaseWorker, session: Session, kind: object = None, data: object = None, **settings: object) -> Any:
-    """Handle a query of a client.
+    """Handle a query of a client about ("object", id), or ("dataset", key, "data" or "targets").
 
     Refusals depend on names, numbers, shapes and types; values of the data affect nothing but the result.
-
-    Args:
-        worker: the worker that holds the data.
-        session: the session of the client.
-        kind: the query, see `QUESTIONS`.
-        data: ("object", id), or ("dataset", key, "data" or "targets").
-        **settings: the arguments of the query.
     """
     asked = QUESTIONS.get(kind) if type(kind) is str else None
     if asked is None or settings.keys() != asked.names:
@@ -62,8 +55,7 @@ def _find(worker: BaseWorker, data: object) -> tuple[Any, Any]:
             return worker.object_store.get(obj_id), obj_id
         case ("dataset", str() as key, str() as part) if part in PARTS:
             dataset = trainer_of(worker).dataset(key)
-            as_tensors = AS_TENSORS.get(type(dataset))
-            pair = None if as_tensors is None else as_tensors(dataset)
+            pair = tensors_of(dataset)
             if pair is None:
                 raise PrivacyError("Queries need a data set that consists of tensors.")
             return pair[PARTS[part]], f"{DATASET}{key}"

@@ -78,13 +78,7 @@ def blocks(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 class Bounds:
-    """The bounds of each column. Values outside count as the nearest bound, and NaN as the lower one.
-
-    Args:
-        lower: a number, or one for each column.
-        upper: a number, or one for each column.
-        columns: number of columns.
-    """
+    """The bounds of each column. Values outside count as the nearest bound, and NaN as the lower one."""
 
     def __init__(self, lower: object, upper: object, columns: int) -> None:
         self.lower, self.upper = _column_numbers("lower", lower, columns), _column_numbers("upper", upper, columns)
@@ -130,16 +124,16 @@ class Conditions:
     Args:
         where: None for all; or (sign, number), with a column before it if there are several; or a list of these, which
             must all hold.
-        form: the format of the table.
+        table: the format of the table.
     """
 
-    def __init__(self, where: Any, form: TableFormat) -> None:
+    def __init__(self, where: Any, table: TableFormat) -> None:
         # Lists arrive as tuples at the process that computes the result.
         several = type(where) is list or (type(where) is tuple and bool(where) and type(where[0]) is tuple)
         given = [] if where is None else list(where) if several else [where]
         if len(given) > MAX_CONDITIONS:
             raise PrivacyError(f"where can have at most {MAX_CONDITIONS} conditions.")
-        self._parts = [_condition(part, form) for part in given]
+        self._parts = [_condition(part, table) for part in given]
 
     def __bool__(self) -> bool:
         return bool(self._parts)
@@ -154,11 +148,11 @@ class Conditions:
         return found
 
 
-def _condition(part: Any, form: TableFormat) -> tuple[int, str, float]:
+def _condition(part: Any, table: TableFormat) -> tuple[int, str, float]:
     fields = tuple(part) if type(part) in (tuple, list) else ()
-    column, sign, number = (0, *fields) if len(fields) == 2 and form.columns == 1 else (fields + (None,) * 3)[:3]
+    column, sign, number = (0, *fields) if len(fields) == 2 and table.columns == 1 else (fields + (None,) * 3)[:3]
     known = type(sign) is str and sign in _COMPARE
-    if len(fields) not in (2, 3) or not known or type(column) is not int or not 0 <= column < form.columns:
+    if len(fields) not in (2, 3) or not known or type(column) is not int or not 0 <= column < table.columns:
         raise PrivacyError('where must be (sign, number) or (column, sign, number), as (">=", 65).')
     if type(number) is bool:
         number = int(number)

@@ -54,13 +54,7 @@ class StepSchedule:
 
 
 def schedule(size: int, config: TrainConfig, rate: float | None = None) -> StepSchedule:
-    """Return the sampling schedule.
-
-    Args:
-        size: the size of the data set.
-        config: the batch size, the number of epochs, and the maximum number of batches.
-        rate: the probability that a sample is in a batch, if given.
-    """
+    """Return the sampling schedule."""
     size = rounded_down(size)
     rate = min(1.0, config.batch_size / size) if rate is None else rate
     steps = config.epochs * max(1, math.ceil(1.0 / rate - 1e-6))

@@ -18,11 +18,7 @@ _FEWEST = 3
 
 
 def without_batch_norm(module: nn.Module) -> nn.Module:
-    """Return a copy of a module with group norm in place of batch norm.
-
-    Args:
-        module: the module, which is not changed.
-    """
+    """Return a copy of a module with group norm in place of batch norm."""
     found = copy.deepcopy(module)
     made: dict[_BatchNorm, nn.GroupNorm] = {}  # a shared layer stays one layer
     for path, part in found.named_modules():
@@ -36,11 +32,7 @@ def without_batch_norm(module: nn.Module) -> nn.Module:
 
 
 def mixing_norms(module: nn.Module) -> list[str]:
-    """Return the paths of batch norms that use a whole batch, including those without parameters.
-
-    Args:
-        module: the module.
-    """
+    """Return the paths of batch norms that use a whole batch, including those without parameters."""
     return [
         name
         for name, part in module.named_modules()

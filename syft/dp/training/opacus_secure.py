@@ -66,13 +66,7 @@ OPTIMIZERS: dict[tuple[str, bool], type] = {
 
 
 class SecretSampler(Sampler[list[int]]):
-    """Poisson batches: each contains each sample with the same probability, drawn independently.
-
-    Args:
-        count: number of samples.
-        rate: the probability.
-        steps: number of batches.
-    """
+    """Poisson batches: each contains each sample with the same probability, drawn independently."""
 
     def __init__(self, count: int, rate: float, steps: int) -> None:
         self.num_samples, self.sample_rate, self.steps = count, rate, steps
@@ -86,12 +80,7 @@ class SecretSampler(Sampler[list[int]]):
 
 
 class SecretLoader(DPDataLoader):  # type: ignore[misc]
-    """A data loader that draws its batches in secret.
-
-    Args:
-        loader: the loader that it replaces, with as many batches.
-        batch_first: whether the first dimension is that of the samples.
-    """
+    """A data loader that draws its batches in secret, as many as the one that it replaces has."""
 
     def __init__(self, loader: Any, batch_first: bool) -> None:
         if isinstance(loader.dataset, IterableDataset):
@@ -121,11 +110,7 @@ class SecretLoader(DPDataLoader):  # type: ignore[misc]
 
 
 class SecretEngine(PrivacyEngine):  # type: ignore[misc]
-    """The engine of Opacus with the parts above.
-
-    Args:
-        accountant: the format of its history; the caller computes epsilon.
-    """
+    """The engine of Opacus with the parts above. It only keeps the history; the caller computes epsilon."""
 
     def __init__(self, accountant: str) -> None:
         # Not that of Opacus, which warns about a generator that is not used here.

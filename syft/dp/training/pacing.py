@@ -1,6 +1,6 @@
 """ReleaseTime: the result of a private training is released at a time fixed before the first sample is read.
 
-Sizes do not depend on values (`syft.dp.training.fixed_sizes`), but kernels may still be faster for some values. So the
+Sizes do not depend on values (`check_fixed_sizes`), but kernels may still be faster for some values. So the
 result is held until the planned duration is over. The plan is the owner's `step_seconds`, or several times the
 duration of the same steps on synthetic samples. If training takes longer, the result is released after twice the
 planned duration, or four times, and so on: the number of doublings is all that a client can learn from the time.
@@ -31,10 +31,7 @@ Clock = Callable[[], float]
 class ReleaseTime:
     """The times at which a training that starts now may return.
 
-    Args:
-        seconds: the planned duration; it must not depend on the data.
-        clock: returns seconds.
-        sleep: waits for a number of seconds.
+    The planned duration, `seconds`, must not depend on the data.
     """
 
     def __init__(self, seconds: float, clock: Clock = time.monotonic, sleep: Callable[[float], None] = time.sleep):
@@ -48,11 +45,7 @@ class ReleaseTime:
         return self._began + self.seconds * 2.0**doublings
 
     def wait(self, check_cancelled: Callable[[], None]) -> None:
-        """Wait until the result may be released.
-
-        Args:
-            check_cancelled: called regularly; raises if the result is no longer needed.
-        """
+        """Wait until the result may be released. `check_cancelled` is called regularly."""
         due = self.due()
         if due > self._began + self.seconds:
             logger.warning(
@@ -65,13 +58,7 @@ class ReleaseTime:
 
 
 def duration(run: Callable[[int], object], times: int, clock: Clock = time.monotonic) -> float:
-    """Return the median duration of some runs; the first one is a warm-up and not counted.
-
-    Args:
-        run: the function to run, given the number of the run.
-        times: number of counted runs.
-        clock: returns seconds.
-    """
+    """Return the median duration of some runs of a function of their index; run 0 is a warm-up and not counted."""
     run(0)
     found = []
     for number in range(1, times + 1):

@@ -39,11 +39,7 @@ _functorch._set_vmap_fallback_warning_enabled(False)
 
 
 class PureFunction:
-    """A plan as a pure function of its arguments and its state.
-
-    Args:
-        plan: a built plan.
-    """
+    """A plan as a pure function of its arguments and its state."""
 
     def __init__(self, plan: Plan) -> None:
         program = plan.program
@@ -156,12 +152,7 @@ class PerSample:
 
 
 def clipped(gradients: Sequence[torch.Tensor], bound: float) -> torch.Tensor:
-    """Return gradients as one row for each sample, in float64, each clipped to the norm `bound`.
-
-    Args:
-        gradients: a tensor for each parameter, with a row for each sample.
-        bound: the largest norm.
-    """
+    """Return gradients as one row for each sample, in float64, each clipped to the norm `bound`."""
     flat = torch.cat([g.detach().reshape(len(g), -1).to(torch.float64) for g in gradients], dim=1)
     norms = flat.norm(dim=1, keepdim=True)
     is_bad = ~torch.isfinite(norms)

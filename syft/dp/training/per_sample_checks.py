@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from syft.dp.mechanisms.noise import add_gaussian
-from syft.dp.training.fixed_sizes import check_fixed_sizes
 from syft.dp.training.pacing import Clock, duration
 from syft.dp.training.per_sample import PerSample
 from syft.exceptions import TrainingError
 from syft.federated.client.fit_loop import loss_caller, one_number, output_of
+from syft.messaging.plan.interpreter import fake_tensors
 
 _ROWS = 4
 _NOT_MEAN = (
@@ -34,15 +34,10 @@ _MIXES = (
 
 
 def check_rows(samples: PerSample, data: torch.Tensor, target: torch.Tensor) -> bool:
-    """Raise if a model can't be trained sample by sample, and choose the fastest way.
+    """Raise if a model can't be trained sample by sample, and choose the fastest way: `is_vectorised` is set.
 
-    Args:
-        samples: the model and its loss; `is_vectorised` is set.
-        data: real samples; only their shape and dtype are used.
-        target: real targets; only their shape and dtype are used.
-
-    Returns:
-        Whether the loss of a batch is the mean of the losses of its samples; otherwise it is their sum.
+    Only the shapes and dtypes of the data are used. Returns whether the loss of a batch is the mean of the losses of
+    its samples; otherwise it is their sum.
     """
     made, goals = synthetic(data), torch.zeros((_ROWS, *target.shape[1:]), dtype=target.dtype, device=target.device)
     try:
@@ -61,13 +56,9 @@ def check_rows(samples: PerSample, data: torch.Tensor, target: torch.Tensor) -> 
 
 
 def step_duration(samples: PerSample, data: torch.Tensor, target: torch.Tensor, clock: Clock) -> tuple[float, float]:
-    """Return the duration in seconds of one sample, and of the rest of a step; measured with synthetic samples.
+    """Return the seconds of one sample, and of the rest of a step; measured with synthetic samples.
 
-    Args:
-        samples: the model and its loss.
-        data: real samples; only their shape and dtype are used.
-        target: real targets; only their shape and dtype are used.
-        clock: returns seconds.
+    Only the shapes and dtypes of the data are used.
     """
     made, goals = synthetic(data), torch.zeros((_ROWS, *target.shape[1:]), dtype=target.dtype, device=target.device)
     blank = torch.zeros(samples.size, dtype=torch.float64)
@@ -178,3 +169,37 @@ def _check_alone(samples: PerSample, made: torch.Tensor, goals: torch.Tensor) ->
 
 def _text(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error)[:300]}"
+
+
+def check_fixed_sizes(samples: PerSample, data: torch.Tensor, target: torch.Tensor) -> None:
+    """Raise TrainingError unless all sizes in one sample's gradient follow from its shape and dtype.
+
+    A size that depends on values changes the duration and memory of a plan, which a client can observe: with
+    `ones.repeat_interleave((x > 41).long() * 10**7)` the duration of a round reveals whether a row exists, despite the
+    noise of the result. So the plans are run once on fake tensors, which have no values; plans for which that fails are
+    refused.
+    """
+    given = [parameter.detach() for parameter in samples.parameters]
+    states = [[tensor.detach() for tensor in part.state] for part in (samples.model, samples.loss)]
+    try:
+        with fake_tensors() as mode:
+            leaves = [mode.from_tensor(tensor).requires_grad_() for tensor in given]
+            rest = tuple([mode.from_tensor(tensor) for tensor in state] for state in states)
+            loss = samples.loss_of(leaves, rest, _fake(data), _fake(target))
+            found: Any = torch.autograd.grad(loss, leaves, allow_unused=True) if loss.requires_grad else ()
+            for gradient in found:
+                if gradient is not None:
+                    tuple(map(int, gradient.shape))
+    except Exception as error:
+        text = (str(error).splitlines() or [""])[0][:200]
+        raise TrainingError(
+            f"The model or its loss has a size that depends on values ({type(error).__name__}: {text}), so its "
+            "running time would reveal data. Private training needs plans whose sizes follow from shapes: use "
+            "torch.where and multiplication by a mask instead of boolean indexing, nonzero, unique, masked_select, "
+            "item(), or repeat_interleave by a tensor."
+        ) from None
+
+
+def _fake(rows: torch.Tensor) -> torch.Tensor:
+    """Return one fake row; call it within the fake tensor mode."""
+    return torch.empty(rows.shape[1:], dtype=rows.dtype)

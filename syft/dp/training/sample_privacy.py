@@ -72,43 +72,24 @@ class SamplePrivacy(SampleSettings):
         object.__setattr__(self, "_by_client", {})  # a new one: a copy of this object may be in another run
 
     def modifiers(self, rounds: int) -> dict[str, dict[str, Any]]:
-        """Return the modifier of each client's training.
-
-        Args:
-            rounds: number of planned rounds.
-        """
+        """Return the modifier of each client's training, given the planned number of rounds."""
         return {"dp_sgd": {**self.to_dict(), "rounds": rounds}}
 
     def check(self, client: str, result: object) -> None:
-        """Raise if a client does not report its privacy loss of a round, or used too little noise.
-
-        Args:
-            client: its name.
-            result: its result.
-        """
+        """Raise if a client does not report its privacy loss of a round, or used too little noise."""
         event, _ = _event_of(client, result)
         noise = event.to_dict()["event"]["noise_multiplier"]
         if self.noise_multiplier is not None and noise < self.noise_multiplier:
             raise FederatedError(f"Client {client!r} trained with less noise than requested.")
 
     def add(self, client: str, result: Any) -> None:
-        """Record the reported privacy loss of a client in a round.
-
-        Args:
-            client: its name.
-            result: its result.
-        """
+        """Record the reported privacy loss of a client in a round."""
         event, steps = _event_of(client, result)
         said = _spent_of(client, result["privacy"].get("spent"))
         self._note(client, self._by_client.get(client, Accountant()).after(event, steps), said)
 
     def add_all(self, client: str, spent: object) -> None:
-        """Record the reported total privacy loss of a client in the run; None for none.
-
-        Args:
-            client: its name.
-            spent: the accountant of the client, as a dict.
-        """
+        """Record the reported total privacy loss of a client in the run, an accountant as a dict; None for none."""
         if spent is not None:
             self._note(client, self._by_client.get(client, Accountant()), _spent_of(client, spent))
 

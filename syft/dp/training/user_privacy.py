@@ -24,6 +24,7 @@ from syft.dp.accounting.thresholds import Threshold
 from syft.dp.mechanisms.noise import add_gaussian, rounding_l2
 from syft.dp.training.sampling import poisson
 from syft.exceptions import FederatedError, TrainingError
+from syft.federated.client.dp_settings import check_limits
 from syft.federated.client.modifiers.clipping import MAX_CLIP, MIN_CLIP, clipped_update
 from syft.federated.client.state_vector import StateLayout
 from syft.federated.strategies.strategy import Strategy, Total
@@ -36,7 +37,6 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "target_epsilon": (0.0, 1e4),
     "rate": (0.0, 1.0),
 }
-_OPTIONAL = frozenset({"noise_multiplier", "target_epsilon", "rate"})
 # The largest share of delta that a threshold of secure aggregation may use: planned, and in the end.
 _PLANNED, _ENDED = 0.1, 0.5
 _LEAST_SECURE = 3
@@ -78,17 +78,7 @@ class UserPrivacy:
         rate: float | None = None,
         dropout: float = 0.0,
     ) -> None:
-        given = locals()
-        for name, (least, most) in _LIMITS.items():
-            value = given[name]
-            if value is None and name in _OPTIONAL:
-                continue
-            if type(value) not in (int, float) or not least < value <= most:
-                raise TrainingError(
-                    f"{name} of UserPrivacy must be a number above {least:g} and at most {most:g}, got {value!r:.50}."
-                )
-        if noise_multiplier is None and target_epsilon is None:
-            raise TrainingError("UserPrivacy needs noise_multiplier or target_epsilon.")
+        check_limits("UserPrivacy", locals(), _LIMITS)
         if type(dropout) not in (int, float) or not 0 <= dropout < 1:
             raise TrainingError(f"dropout of UserPrivacy must be a number from 0 to below 1, got {dropout!r:.50}.")
         self.clip, self.delta, self.target_epsilon = float(clip), float(delta), target_epsilon
@@ -206,11 +196,7 @@ class UserPrivacy:
         )
 
     def choose(self, count: int) -> list[int]:
-        """Draw the participants of a round in secret, as indices. There may be none, which is a valid round.
-
-        Args:
-            count: total number of clients.
-        """
+        """Draw the participants of a round in secret, as indices. There may be none, which is a valid round."""
         if count != self.clients or self.rate is None:
             raise FederatedError(f"The run started with {self.clients} clients, but there are {count} now.")
         found: list[int] = poisson(count, self.rate).tolist()
@@ -223,8 +209,7 @@ class UserPrivacy:
     def bound(self, result: Any) -> Any:
         """Return the result of a client with its update clipped by the server, and counting as one client.
 
-        Args:
-            result: the result; one without an update is returned unchanged, to be refused later.
+        One without an update is returned unchanged, to be refused later.
         """
         update = result.get("update") if isinstance(result, dict) else None
         if type(update) is not torch.Tensor or not update.dtype.is_floating_point:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import math
+from collections.abc import Mapping
+from typing import Any
 
 from syft.exceptions import TrainingError
 
@@ -40,24 +41,31 @@ class SampleSettings:
     rate: float | None = None
 
     def __post_init__(self) -> None:
-        for name, (least, most) in _LIMITS.items():
-            value = getattr(self, name)
-            if value is None and name in _OPTIONAL:
-                continue
-            if type(value) not in (int, float) or not math.isfinite(value) or not least < value <= most:
-                raise TrainingError(
-                    f"{name} of differentially private training must be a number above {least:g} and at most {most:g}, "
-                    f"got {value!r:.50}."
-                )
-            object.__setattr__(self, name, float(value))
+        for name, value in check_limits("differentially private training", self.to_dict(), _LIMITS).items():
+            object.__setattr__(self, name, value)
         if self.rate is not None and self.rate < _LEAST_RATE:
             raise TrainingError(f"rate, the probability that a sample is in a batch, must be at least {_LEAST_RATE:g}.")
-        if self.noise_multiplier is None and self.target_epsilon is None:
-            raise TrainingError("Differentially private training needs noise_multiplier or target_epsilon.")
 
     def to_dict(self) -> dict[str, float | None]:
         """Return the settings as plain numbers by name."""
         return {name: getattr(self, name) for name in _LIMITS}
+
+
+def check_limits(
+    owner: str, values: Mapping[str, Any], limits: Mapping[str, tuple[float, float]]
+) -> dict[str, float | None]:
+    """Return the settings as floats by name; raises TrainingError if one is invalid, or neither noise nor target."""
+    for name, (least, most) in limits.items():
+        value = values[name]
+        if value is None and name in _OPTIONAL:
+            continue
+        if type(value) not in (int, float) or not least < value <= most:
+            raise TrainingError(
+                f"{name} of {owner} must be a number above {least:g} and at most {most:g}, got {value!r:.50}."
+            )
+    if values["noise_multiplier"] is None and values["target_epsilon"] is None:
+        raise TrainingError(f"{owner[0].upper()}{owner[1:]} needs noise_multiplier or target_epsilon.")
+    return {name: None if values[name] is None else float(values[name]) for name in limits}
 
 
 def settings_from(numbers: object) -> SampleSettings:

@@ -7,7 +7,6 @@ from typing import Any
 
 from syft.exceptions import TrainingError
 from syft.federated.client.dp_settings import SampleSettings
-from syft.federated.client.fit_loop import AS_TENSORS, batches
 from syft.federated.client.train_config import TrainConfig
 
 # Method of private training -> its factory. Registered by `syft.dp.registration`.
@@ -43,17 +42,3 @@ def check_step_seconds(seconds: Any) -> float | None:
     if type(seconds) not in (int, float) or not 0 < seconds <= _MOST_SECONDS:
         raise TrainingError(f"step_seconds must be a number above 0, at most {_MOST_SECONDS:g}, got {seconds!r}.")
     return float(seconds)
-
-
-def pair_of(dataset: object) -> tuple[Any, Any]:
-    """Return the samples and targets of a data set as two tensors."""
-    as_tensors = AS_TENSORS.get(type(dataset))
-    pair = None if as_tensors is None else as_tensors(dataset)
-    if pair is not None:
-        return pair[0], pair[1]
-    if not hasattr(dataset, "__len__"):
-        raise TrainingError("Private training needs a data set with a length.")
-    found = list(batches(dataset, max(1, len(dataset)), shuffle=False))
-    if not found:
-        raise TrainingError("The data set has no samples to train on.")
-    return found[0]

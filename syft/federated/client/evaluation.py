@@ -44,14 +44,7 @@ def evaluate(
 
 
 class Evaluation:
-    """The requested results of an evaluation, and the counts so far.
-
-    Args:
-        histograms: whether to count the predicted and the true classes.
-        nr_bins: the number of classes; -1 for as many as the model has outputs.
-        loss: whether to compute the mean loss.
-        raw_accuracy: whether to count the predictions and the correct ones.
-    """
+    """The requested results of an evaluation (see `FederatedClient.evaluate`), and the counts so far."""
 
     def __init__(self, histograms: bool, nr_bins: int, loss: bool, raw_accuracy: bool) -> None:
         if type(nr_bins) is not int or not (nr_bins == -1 or 1 <= nr_bins <= MAX_BINS):

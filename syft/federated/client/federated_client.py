@@ -13,7 +13,6 @@ from concurrent.futures import Future
 from typing import Any
 
 import torch
-from torch.utils.data import default_collate
 
 from syft.config import override
 from syft.core.context import local_worker
@@ -22,7 +21,7 @@ from syft.core.object_storage import ObjectStorage
 from syft.core.references import Ref, TensorMeta
 from syft.exceptions import GetNotPermittedError, ObjectNotFoundError
 from syft.federated.client.evaluation import Evaluation
-from syft.federated.client.fit_loop import AS_TENSORS, Training
+from syft.federated.client.fit_loop import Training, pair_of
 from syft.federated.client.fit_service import ADD_DATASET, EVALUATE, FIT, REMOVE_DATASET, FitService, trainer_of
 from syft.federated.client.train_config import TrainConfig
 from syft.messaging import message as m
@@ -78,61 +77,21 @@ class FederatedClient(ObjectStorage):
         else:
             super().set_obj(obj)
 
-    def fit(self, dataset_key: str, device: str = "cpu", **kwargs: Any) -> Any:
-        """Train the model of the current config on a data set, in place.
-
-        Args:
-            dataset_key: the key of the data set.
-            device: the device to compute on.
-            **kwargs: accepted and ignored, as in earlier releases.
-
-        Returns:
-            The loss of the last batch.
-        """
-        return trainer_of(self).fit(None, dataset_key, device)
-
-    def evaluate(
-        self,
-        dataset_key: str,
-        return_histograms: bool = False,
-        nr_bins: int = -1,
-        return_loss: bool = True,
-        return_raw_accuracy: bool = True,
-        device: str = "cpu",
-    ) -> dict[str, Any]:
-        """Evaluate the model of the current config on a data set, without changing the model.
-
-        Args:
-            dataset_key: the key of the data set.
-            return_histograms: return `histogram_predictions` and `histogram_target`, the counts of each class.
-            nr_bins: the number of classes; -1 for as many as the model has outputs.
-            return_loss: return `loss`, the mean over the samples.
-            return_raw_accuracy: return `nr_correct_predictions` and `nr_predictions`. The prediction is the largest
-                output, or for a single output whether it is above one half.
-            device: the device to compute on.
-        """
-        wanted = Evaluation(return_histograms, nr_bins, return_loss, return_raw_accuracy)
-        return trainer_of(self).evaluate(None, dataset_key, device, wanted)
-
-
-class FederatedCaller:
-    """The methods of FederatedClient for a remote worker: one request and one response each."""
-
     def fit(self, dataset_key: str, device: str = "cpu", timeout: float | None = None, **kwargs: Any) -> Any:
-        """Train the model of the config that was sent to the worker, on one of the worker's data sets.
+        """Train the model of the current config on a data set of the worker, in place.
 
         Args:
             dataset_key: the key of the data set.
             device: the device to compute on, at the worker.
-            timeout: maximum seconds to wait; None for no limit.
+            timeout: maximum seconds to wait for a remote worker; None for no limit.
             **kwargs: accepted and ignored, as in earlier releases.
 
         Returns:
             The loss of the last batch, or a pointer to it if it may not leave the worker.
         """
-        stream = _stream_to(self)
+        stream = self._training_stream()
         if stream is None:
-            return FederatedClient.fit(self, dataset_key, device)  # type: ignore[arg-type]
+            return trainer_of(self).fit(None, dataset_key, device)
         base = ID_PROVIDER.pop()
         operation = m.Operation(FIT, None, (dataset_key, str(device)), {}, (base,))
         lease = Lease(stream, base)
@@ -143,6 +102,48 @@ class FederatedCaller:
             return _pointer_to(lease, refused)
         lease.spend("it was the loss of a training")
         return loss
+
+    def evaluate(
+        self,
+        dataset_key: str,
+        return_histograms: bool = False,
+        nr_bins: int = -1,
+        return_loss: bool = True,
+        return_raw_accuracy: bool = True,
+        device: str = "cpu",
+        timeout: float | None = None,
+    ) -> dict[str, Any]:
+        """Evaluate the model of the current config on a data set of the worker, without changing the model.
+
+        Args:
+            dataset_key: the key of the data set.
+            return_histograms: return `histogram_predictions` and `histogram_target`, the counts of each class.
+            nr_bins: the number of classes; -1 for as many as the model has outputs.
+            return_loss: return `loss`, the mean over the samples.
+            return_raw_accuracy: return `nr_correct_predictions` and `nr_predictions`. The prediction is the largest
+                output, or for a single output whether it is above one half.
+            device: the device to compute on.
+            timeout: maximum seconds to wait for a remote worker; None for no limit.
+        """
+        wanted = (return_histograms, nr_bins, return_loss, return_raw_accuracy)
+        stream = self._training_stream()
+        if stream is None:
+            return trainer_of(self).evaluate(None, dataset_key, device, Evaluation(*wanted))
+        with override(stream_timeout=threading.TIMEOUT_MAX if timeout is None else timeout):
+            found: dict[str, Any] = stream.run(EVALUATE, (dataset_key, *wanted, str(device)), {}, None)
+        return found
+
+    def _training_stream(self) -> Any:
+        """Return the caller's stream to this client; None if it trains here."""
+        return None
+
+
+class FederatedCaller:
+    """Sends the requests of FederatedClient to a worker: one request and one response each."""
+
+    def _training_stream(self) -> Any:
+        caller = local_worker(required=False)
+        return None if caller is None or caller is self else caller.stream_to(self)
 
     async def async_fit(
         self,
@@ -161,26 +162,7 @@ class FederatedCaller:
             timeout: maximum seconds to wait; None for no limit.
             **kwargs: accepted and ignored, as in earlier releases.
         """
-        return await _in_thread(lambda: self.fit(dataset_key, device, timeout))
-
-    def evaluate(
-        self,
-        dataset_key: str,
-        return_histograms: bool = False,
-        nr_bins: int = -1,
-        return_loss: bool = True,
-        return_raw_accuracy: bool = True,
-        device: str = "cpu",
-        timeout: float | None = None,
-    ) -> dict[str, Any]:
-        """Evaluate the model of the config on one of the worker's data sets; see FederatedClient.evaluate."""
-        wanted = (return_histograms, nr_bins, return_loss, return_raw_accuracy)
-        stream = _stream_to(self)
-        if stream is None:
-            return FederatedClient.evaluate(self, dataset_key, *wanted, device)  # type: ignore[arg-type]
-        with override(stream_timeout=threading.TIMEOUT_MAX if timeout is None else timeout):
-            found: dict[str, Any] = stream.run(EVALUATE, (dataset_key, *wanted, str(device)), {}, None)
-        return found
+        return await _in_thread(lambda: self.fit(dataset_key, device, timeout))  # type: ignore[attr-defined]
 
 
 class RemoteFederatedClient(FederatedCaller, FederatedClient):
@@ -198,10 +180,7 @@ class RemoteFederatedClient(FederatedCaller, FederatedClient):
             dataset: yields pairs of a sample and its target.
             key: its name.
         """
-        as_tensors = AS_TENSORS.get(type(dataset))
-        pair = None if as_tensors is None else as_tensors(dataset)
-        if pair is None:
-            pair = default_collate([dataset[number] for number in range(len(dataset))])
+        pair = pair_of(dataset)
         ids = (ID_PROVIDER.pop(), ID_PROVIDER.pop())
         kept = [m.ObjectMessage(tensor.detach(), i) for tensor, i in zip(pair, ids, strict=True)]
         add = m.Operation(ADD_DATASET, None, (key, *map(Ref, ids)))
@@ -214,12 +193,6 @@ class RemoteFederatedClient(FederatedCaller, FederatedClient):
     def remove_dataset(self, key: str) -> None:
         """Remove a data set at the worker; does nothing if it does not exist."""
         local_worker().stream_to(self).run(REMOVE_DATASET, (key,), {}, None)
-
-
-def _stream_to(worker: object) -> Any:
-    """Return the caller's stream to a worker; None if the caller is the worker itself."""
-    caller = local_worker(required=False)
-    return None if caller is None or caller is worker else caller.stream_to(worker)
 
 
 def _pointer_to(lease: Lease, refused: Exception) -> Any:

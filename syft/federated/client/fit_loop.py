@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -32,11 +32,7 @@ _NO_SAMPLES = "The data set has no samples to train on."
 
 
 class Training:
-    """The state of one client's training at one worker: a config and the optimizer of its model.
-
-    Args:
-        config: the training settings.
-    """
+    """The state of one client's training at one worker: a config and the optimizer of its model."""
 
     def __init__(self, config: TrainConfig) -> None:
         config.check()
@@ -52,7 +48,7 @@ class Training:
     def check(self, model: object, loss_fn: object, device: str) -> None:
         """Raise if a model can't be trained. The data is not read."""
         unwrapped(loss_fn)
-        build_optimizer(self.config.optimizer, self.config.optimizer_args, unwrapped(model))
+        build_optimizer(self.config, _parameters(unwrapped(model)))
         _device(device)
 
     def fit(
@@ -63,15 +59,7 @@ class Training:
         device: str,
         check_cancelled: Callable[[], None],
     ) -> torch.Tensor:
-        """Train a model on a data set, in place, and return the loss of the last batch.
-
-        Args:
-            model: the model.
-            loss_fn: its loss.
-            dataset: pairs of samples and targets.
-            device: the device to compute on.
-            check_cancelled: called before each batch; raises if the result is no longer needed.
-        """
+        """Train a model on a data set, in place, and return the loss of the last batch."""
         run, loss = unwrapped(model), None
         with self.turn, moved_to(model, device) as torch_device, torch.enable_grad(), in_mode(run, training=True):
             optimizer = self._optimizer_of(run, torch_device)
@@ -88,16 +76,9 @@ class Training:
     def fit_privately(
         self, prepared: Any, model: Any, device: str, check_cancelled: Callable[[], None]
     ) -> torch.Tensor:
-        """Train a model with differential privacy, in place. The caller holds `turn` and has paid.
+        """Train a model with differential privacy, in place; see dp_training.py. The caller holds `turn` and has paid.
 
-        Args:
-            prepared: the private training of this model; see dp_training.py.
-            model: the model.
-            device: the device to compute on.
-            check_cancelled: called before each batch; raises if the result is no longer needed.
-
-        Returns:
-            NaN instead of a loss, which would not be private.
+        Returns NaN instead of a loss, which would not be private.
         """
         run = unwrapped(model)
         with moved_to(model, device) as torch_device, torch.enable_grad():
@@ -107,12 +88,15 @@ class Training:
 
     def _optimizer_of(self, model: object, torch_device: torch.device) -> torch.optim.Optimizer:
         """Return the optimizer of a model. Its state is reused as long as the model is the same."""
-        last = self.optimizer if self._device == torch_device else None
-        if last is not None and self._model is model:
-            return last
-        made = build_optimizer(self.config.optimizer, self.config.optimizer_args, model)
-        self.optimizer, self._model, self._device = made, model, torch_device
-        return made
+        if self.optimizer is None or self._device != torch_device or self._model is not model:
+            self.optimizer = build_optimizer(self.config, _parameters(model))
+            self._model, self._device = model, torch_device
+        return self.optimizer
+
+
+def _parameters(model: object) -> list[torch.Tensor]:
+    """Return the parameters of a module or a plan; none for a function."""
+    return list(getattr(model, "parameters", list)())
 
 
 def train_steps(
@@ -162,45 +146,30 @@ def train_steps(
                 return
 
 
-def build_optimizer(name: str, settings: dict[str, Any], model: object) -> torch.optim.Optimizer:
-    """Build an optimizer of the closed table for the parameters of a model."""
-    parameters = [p for p in getattr(model, "parameters", list)() if p.requires_grad]
-    if not parameters:
+def build_optimizer(config: TrainConfig, parameters: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
+    """Build the optimizer of a config, from the closed table, for the trainable ones of some parameters."""
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    if not trained:
         raise TrainingError("The model has no trainable parameters.")
     try:
-        return KINDS[name](parameters, **settings)
+        return KINDS[config.optimizer](trained, **config.optimizer_args)
     except (TypeError, ValueError) as error:
-        raise TrainingError(f"torch rejected the optimizer_args of {name}: {str(error)[:200]}") from None
-
-
-class PredictedError(Exception):
-    """An error that follows from shapes alone.
-
-    Args:
-        error: the error.
-    """
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(str(error))
-        self.error = error
+        raise TrainingError(f"torch rejected the optimizer_args of {config.optimizer}: {str(error)[:200]}") from None
 
 
 def predict_step(model: object, loss_fn: object, dataset: object, batch_size: int) -> None:
-    """Raise `PredictedError` if a step would fail due to the shapes of its first batch. No values are read."""
+    """Raise the error of a step that would fail due to the shapes of its first batch. No values are read."""
     first = next(batches(dataset, batch_size, shuffle=False), None)
     if first is None:
-        raise PredictedError(TrainingError(_NO_SAMPLES))
+        raise TrainingError(_NO_SAMPLES)
     if not isinstance(model, Plan) or not isinstance(loss_fn, Plan):
         return  # a script module can only be run
-    try:
-        output = _predicted(model, first[0])
-        if isinstance(output, TensorSpec):
-            zeros = output_of(torch.zeros(output.shape, dtype=output.dtype))
-            loss = loss_caller(loss_fn, lambda *args: _predicted(loss_fn, *args))(zeros, first[1])
-            if isinstance(loss, TensorSpec):
-                one_number(torch.zeros(loss.shape))
-    except Exception as error:
-        raise PredictedError(error) from None
+    output = _predicted(model, first[0])
+    if isinstance(output, TensorSpec):
+        zeros = output_of(torch.zeros(output.shape, dtype=output.dtype))
+        loss = loss_caller(loss_fn, lambda *args: _predicted(loss_fn, *args))(zeros, first[1])
+        if isinstance(loss, TensorSpec):
+            one_number(torch.zeros(loss.shape))
 
 
 def _predicted(plan: Plan, *args: object) -> Any:
@@ -226,9 +195,7 @@ def unwrapped(part: object) -> Any:
 def loss_caller(loss_fn: Any, call: Callable[..., Any] | None = None) -> Callable[[Any, Any], Any]:
     """Return a function of output and target that passes them in the order the loss expects.
 
-    Args:
-        loss_fn: the loss.
-        call: the function to call instead of the loss.
+    It calls `call` instead of the loss, if given.
     """
     function = loss_fn if call is None else call
     is_first = _argument_names(loss_fn)[:1] == [_TARGET]
@@ -311,12 +278,30 @@ def _device(name: Any) -> torch.device:
 # --- data ---------------------------------------------------------------------------------------------------
 
 
+def tensors_of(dataset: object) -> Pair | None:
+    """Return the samples and the targets of a data set that holds them as two tensors; None for any other."""
+    as_tensors = AS_TENSORS.get(type(dataset))
+    return None if as_tensors is None else as_tensors(dataset)
+
+
+def pair_of(dataset: Any) -> Pair:
+    """Return the samples and the targets of any data set with a length, as two tensors."""
+    pair = tensors_of(dataset)
+    if pair is not None:
+        return pair
+    if not hasattr(dataset, "__len__"):
+        raise TrainingError(f"A {type(dataset).__name__} can't be read at once: the data set needs a length.")
+    found = next(batches(dataset, max(1, len(dataset)), shuffle=False), None)
+    if found is None:
+        raise TrainingError(_NO_SAMPLES)
+    return found
+
+
 def batches(
     dataset: object, batch_size: int, shuffle: bool, generator: torch.Generator | None = None
 ) -> Iterator[Pair]:
     """Yield batches of samples and targets as copies, so that changes to them never reach the data set."""
-    as_tensors = AS_TENSORS.get(type(dataset))
-    pair = None if as_tensors is None else as_tensors(dataset)
+    pair = tensors_of(dataset)
     if pair is None:
         yield from _collated(dataset, batch_size, shuffle, generator)
         return

@@ -16,9 +16,9 @@ from torch.utils.data import TensorDataset
 
 from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import NotPermittedError, TrainingError
-from syft.federated.client.dp_training import pair_of, prepare, step_seconds_of
+from syft.federated.client.dp_training import prepare, step_seconds_of
 from syft.federated.client.evaluation import Evaluation, evaluate
-from syft.federated.client.fit_loop import AS_TENSORS, PredictedError, Training, predict_step, unwrapped
+from syft.federated.client.fit_loop import Training, pair_of, predict_step, tensors_of, unwrapped
 from syft.federated.client.secure_aggregation.client_policy import check_unmasked
 from syft.federated.client.stored_dataset import DATASET, find_stored, store_dataset, stored_keys
 from syft.federated.client.train_config import USE_CONFIG, TrainConfig
@@ -38,12 +38,7 @@ _SHOWN = 10
 
 
 class FitService:
-    """The data sets of a worker and the trainings of its clients.
-
-    Args:
-        worker: the worker, or any object that holds objects.
-        datasets: data sets by key.
-    """
+    """The data sets of a worker and the trainings of its clients."""
 
     def __init__(self, worker: object, datasets: dict[str, Any] | None = None) -> None:
         self._worker = weakref.ref(worker)  # the worker holds this service
@@ -57,6 +52,10 @@ class FitService:
         """The worker."""
         return self._worker()
 
+    @property
+    def _name(self) -> Any:
+        return getattr(self.worker, "id", None)
+
     # --- data sets and configs --------------------------------------------------------------------------------
 
     def add(self, dataset: object, key: str) -> None:
@@ -66,7 +65,7 @@ class FitService:
         if self.has(key):
             raise TrainingError(f"The data set {key!r:.50} already exists. Call remove_dataset({key!r:.50}) first.")
         object_manager = getattr(self.worker.object_store, "object_manager", None)
-        pair = None if object_manager is None else _tensors_of(dataset)
+        pair = None if object_manager is None else tensors_of(dataset)
         if pair is not None and all(map(is_plain, pair)):
             store_dataset(self.worker, key, pair)
             return
@@ -103,7 +102,7 @@ class FitService:
             keys = [*self.datasets, *stored_keys(self.worker)]
             names = ", ".join(map(repr, keys[:_SHOWN])) or "none"
             raise TrainingError(
-                f"Worker {self._name()!r} has no data set {key!r:.50}; it has: {names}. "
+                f"Worker {self._name!r} has no data set {key!r:.50}; it has: {names}. "
                 "Its owner adds one with worker.add_dataset(dataset, key)."
             )
         return found
@@ -118,38 +117,43 @@ class FitService:
         if found is None and self._is_open():
             found = self.own
         if found is None:
-            raise TrainingError(f"Worker {self._name()!r} has no TrainConfig of yours. Call config.send(worker) first.")
+            raise TrainingError(f"Worker {self._name!r} has no TrainConfig of yours. Call config.send(worker) first.")
         return found
+
+    def _find(self, session: Session | None, key: str) -> tuple[Training, Any]:
+        """Return a training and a data set; raises if another user calls and the owner requires masked results."""
+        if session is not None:
+            check_unmasked(self.worker)
+        return self.training_of(session), self.dataset(key)
 
     # --- training ---------------------------------------------------------------------------------------------
 
     def fit(self, session: Session | None, key: str, device: str) -> torch.Tensor:
         """Train the model of a client and return the loss of the last batch."""
-        self._check_guard(session)
-        training, dataset = self.training_of(session), self.dataset(key)
-        is_private = training.config.privacy is not None
-        model, loss_fn = self._parts(training.config)
-        if is_private:
+        training, dataset = self._find(session, key)
+        config, watch = training.config, self._watch(session)
+        model, loss_fn = self._parts(config)
+        if config.privacy is None:
+            loss = training.fit(model, loss_fn, dataset, device, watch)
+        else:
             guarded = session is not None and not self._is_open()
             if guarded:  # errors that follow from shapes are raised before paying
-                _check_step(training, model, loss_fn, dataset, device)
+                training.check(model, loss_fn, device)
+                predict_step(model, loss_fn, dataset, config.batch_size)
             with training.turn:
                 seconds = step_seconds_of(self.worker) if guarded else None
-                prepared = _prepared(training, model, loss_fn, dataset, guarded, seconds)
+                parts = unwrapped(model), unwrapped(loss_fn), pair_of(dataset)
+                prepared = prepare(*parts, config.privacy, config, training.spent, 1, guarded, seconds)
                 if guarded and not pay(self.worker, prepared.event, "fit"):
-                    check_release(self.worker, session, model, "fit", obj_id=training.config._model_id)
+                    check_release(self.worker, session, model, "fit", obj_id=config._model_id)
                 training.spent = prepared.spent.to_dict()  # it counts from here on, even if training fails
-                loss = training.fit_privately(prepared, model, device, self._watch(session))
-            self._touch(training.config._model_id, session)
-            return loss
-        loss = training.fit(model, loss_fn, dataset, device, self._watch(session))
-        self._touch(training.config._model_id, session)
+                loss = training.fit_privately(prepared, model, device, watch)
+        self._touch(config._model_id, session)
         return loss
 
     def evaluate(self, session: Session | None, key: str, device: str, wanted: Evaluation) -> dict[str, Any]:
         """Run the model of a client over a data set and return the requested results."""
-        self._check_guard(session)
-        training, dataset = self.training_of(session), self.dataset(key)
+        training, dataset = self._find(session, key)
         if session is not None and not self._is_open():
             check_release(self.worker, session, dataset, "evaluate", obj_id=f"{DATASET}{key}")
         return evaluate(training.config, *self._parts(training.config), dataset, device, wanted)
@@ -183,22 +187,8 @@ class FitService:
 
         return check_cancelled
 
-    def _check_guard(self, session: Session | None) -> None:
-        """Raise if another user calls and the owner requires masked results."""
-        if session is not None:
-            check_unmasked(self.worker)
-
     def _is_open(self) -> bool:
         return getattr(self.worker, "policy", ALLOW_ALL) is ALLOW_ALL
-
-    def _name(self) -> Any:
-        return getattr(self.worker, "id", None)
-
-
-def _tensors_of(dataset: object) -> tuple[Any, Any] | None:
-    """Return the two tensors of a data set; None if it is something else."""
-    as_tensors = AS_TENSORS.get(type(dataset))
-    return None if as_tensors is None else as_tensors(dataset)
 
 
 def trainer_of(worker: object) -> FitService:
@@ -207,31 +197,6 @@ def trainer_of(worker: object) -> FitService:
     if found is None:
         found = worker.__dict__.setdefault("_trainer", FitService(worker))
     return found
-
-
-def _check_step(training: Training, model: object, loss_fn: object, dataset: object, device: str) -> None:
-    """Raise errors of a training that follow from shapes alone. No sample is read."""
-    training.check(model, loss_fn, device)
-    try:
-        predict_step(model, loss_fn, dataset, training.config.batch_size)
-    except PredictedError as mistake:
-        raise mistake.error from None
-
-
-def _prepared(
-    training: Training,
-    model: object,
-    loss_fn: object,
-    dataset: object,
-    apart: bool = False,
-    step_seconds: float | None = None,
-) -> Any:
-    """Return a private training with a config, validated, with its privacy loss. No sample is read."""
-    config = training.config
-    if config.privacy is None:
-        raise TrainingError("This TrainConfig has no privacy settings. Pass privacy=sy.dp.SamplePrivacy(...).")
-    parts = unwrapped(model), unwrapped(loss_fn), pair_of(dataset)
-    return prepare(*parts, config.privacy, config, training.spent, 1, apart, step_seconds)
 
 
 # --- command handlers of a worker -----------------------------------------------------------------------------

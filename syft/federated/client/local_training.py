@@ -7,81 +7,42 @@ Strategies, privacy and secure aggregation modify it through a closed table of m
 from __future__ import annotations
 
 import contextlib
-import importlib
 import math
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from syft.exceptions import TrainingError
 from syft.federated.client.fit_loop import build_optimizer, train_steps
+from syft.federated.client.modifiers.clipping import Clipping
+from syft.federated.client.modifiers.dp_sgd import DPSGD
+from syft.federated.client.modifiers.masking import Masking
+from syft.federated.client.modifiers.modifier import MAX_ROUND, Modifier
+from syft.federated.client.modifiers.proximal import Proximal
+from syft.federated.client.modifiers.scaffold_control import ScaffoldControl
 from syft.federated.client.rng import GeneratorLock
-from syft.federated.client.session import ClientSession, answers
 from syft.federated.client.state_vector import StateLayout
-from syft.federated.client.train_config import TrainConfig
+from syft.federated.client.train_config import ROUND_SETTINGS, TrainConfig
 from syft.messaging.plan.plan import Plan
 from syft.messaging.plan.state import NOT_PARAMETERS
 from syft.workers.execution.execute import _reaches_others
 
+if TYPE_CHECKING:
+    from syft.federated.client.session import ClientSession
+
 BUFFER = "#buffer"
-MAX_ROUND = 2**53
-_SETTINGS = ("batch_size", "epochs", "optimizer", "optimizer_args", "max_nr_batches", "shuffle")
-# Name of a modifier -> its module, which is imported on first use.
-HOMES: dict[str, str] = {
-    "proximal": "syft.federated.client.modifiers.proximal",
-    "control": "syft.federated.client.modifiers.scaffold_control",
-    "clipping": "syft.federated.client.modifiers.clipping",
-    "dp_sgd": "syft.federated.client.modifiers.dp_sgd",
-    "masking": "syft.federated.client.modifiers.masking",
+_NAMES = {"plan", "loss", "round", "seed", "modifiers", *ROUND_SETTINGS}
+MODIFIERS: dict[str, type[Modifier]] = {
+    kind.name: kind for kind in (Clipping, DPSGD, Masking, Proximal, ScaffoldControl)
 }
-MODIFIERS: dict[str, type[Modifier]] = {}
 # Parts of the names of calls that may draw random numbers.
 _RANDOM = (
     "dropout rand bernoulli multinomial normal_ poisson uniform exponential cauchy geometric rrelu gumbel lstm gru rnn "
     "attention"
 ).split()
-
-
-class Modifier:
-    """A change to the training at a client, requested by the server.
-
-    Args:
-        settings: the server's settings. They are untrusted: a subclass validates all of them.
-    """
-
-    # Modifiers act in this order; the one that masks the update comes last.
-    order: ClassVar[int] = 0
-
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self.settings = settings
-
-    def begin(self, work: LocalRound) -> None:
-        """Run before the first batch."""
-
-    def gradients(self, work: LocalRound) -> None:
-        """Run after the gradients of a batch are computed, before the optimizer's step."""
-
-    def train(self, work: LocalRound) -> bool:
-        """Replace the whole training; returns whether it did."""
-        return False
-
-    def finish(self, work: LocalRound) -> None:
-        """Run after the training: may change `work.update` or `work.answer`."""
-
-
-def modifier(name: str) -> Callable[[type[Modifier]], type[Modifier]]:
-    """Register a modifier class under a name."""
-
-    def register(kind: type[Modifier]) -> type[Modifier]:
-        if name in MODIFIERS:
-            raise ValueError(f"The modifier {name!r} is already registered.")
-        MODIFIERS[name] = kind
-        return kind
-
-    return register
 
 
 class LocalRound:
@@ -123,7 +84,7 @@ class LocalRound:
                 mine.copy_(theirs)
         count = len(given[0])
         self.parameters = [tensor for tensor in self.tensors[:count] if tensor.requires_grad]
-        self.optimizer = build_optimizer(config.optimizer, config.optimizer_args, _Trained(self.parameters))
+        self.optimizer = build_optimizer(config, self.parameters)
         self.update = torch.zeros(0)
         self.samples = len(client)
         self.steps = 0
@@ -177,17 +138,6 @@ class LocalRound:
         if not self.is_hidden:
             self.answer["update"] = self.update
         return self.answer
-
-
-class _Trained:
-    """The parameters for an optimizer."""
-
-    def __init__(self, parameters: list[torch.Tensor]) -> None:
-        self._parameters = parameters
-
-    def parameters(self) -> list[torch.Tensor]:
-        """Return the parameters."""
-        return self._parameters
 
 
 def split_state(plan: Plan) -> tuple[list[tuple[str, torch.Tensor]], list[tuple[str, torch.Tensor]]]:
@@ -245,14 +195,10 @@ def modifiers_of(given: object) -> list[Modifier]:
         return []
     if type(given) is not dict or not all(type(s) is dict for s in given.values()):
         raise TrainingError("The modifiers of a round must be settings by name.")
-    kinds = {}
     for name in given:
-        if name not in MODIFIERS and name in HOMES:
-            importlib.import_module(HOMES[name])
         if name not in MODIFIERS:
             raise TrainingError(f"The modifier {str(name)[:50]!r} of a federated round is unknown to this client.")
-        kinds[name] = MODIFIERS[name]
-    return sorted([kind(given[name]) for name, kind in kinds.items()], key=lambda made: made.order)
+    return sorted([MODIFIERS[name](settings) for name, settings in given.items()], key=lambda made: made.order)
 
 
 def _plan_of(payload: dict[str, Any], name: str) -> Plan:
@@ -265,7 +211,7 @@ def _plan_of(payload: dict[str, Any], name: str) -> Plan:
 
 
 def _config_of(payload: dict[str, Any]) -> TrainConfig:
-    config = TrainConfig(id="round", **{name: payload[name] for name in _SETTINGS if name in payload})
+    config = TrainConfig(id="round", **{name: payload[name] for name in ROUND_SETTINGS if name in payload})
     config.check()
     return config
 
@@ -280,20 +226,17 @@ def _round_of(payload: dict[str, Any]) -> tuple[int, int | None]:
     return number, seed
 
 
-@answers("train", pays=True)
 def train(client: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
     """Train the received model on the client's data.
 
-    Args:
-        client: the client session.
-        payload: the model, its loss, the training settings, the number of the round, and modifiers.
-
-    Returns:
-        The change of the model's state as a flat vector, the number of samples and steps, and the mean loss.
+    Returns the change of the model's state as a flat vector, the number of samples and steps, and the mean loss.
     """
+    unknown = payload.keys() - _NAMES
+    if unknown:  # an ignored request for masks or noise would release more than the server asked for
+        raise TrainingError(f"The call 'train' does not support {min(unknown)[:50]!r}.")
     number, seed = _round_of(payload)
     plan, loss, config = _plan_of(payload, "plan"), _plan_of(payload, "loss"), _config_of(payload)
-    modifiers = modifiers_of(payload.get("terms"))
+    modifiers = modifiers_of(payload.get("modifiers"))
     work = LocalRound(client, plan, loss, config, number)
     if seed is not None:
         work.generator = torch.Generator().manual_seed(seed)

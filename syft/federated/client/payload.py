@@ -19,15 +19,9 @@ MAX_NAMES = 256
 
 
 class Payload(AbstractObject):
-    """The arguments or the result of a call to a client session.
+    """The arguments or the result of a call to a client session: values by name."""
 
-    Args:
-        contents: values by name.
-        id: its id.
-        owner: the worker it belongs to.
-    """
-
-    pointer_kind = "parcel"
+    pointer_kind = "payload"
 
     def __init__(self, contents: dict[str, Any], id: ObjectId | None = None, owner: object = None) -> None:
         super().__init__(id=id, owner=owner)

@@ -19,11 +19,7 @@ def own_generator() -> Iterator[None]:
 
 
 class GeneratorLock:
-    """A random state of its own for one user of torch's default generator.
-
-    Args:
-        seed: the initial seed.
-    """
+    """A random state of its own for one user of torch's default generator."""
 
     def __init__(self, seed: int) -> None:
         self._state = torch.Generator().manual_seed(seed).get_state()

@@ -7,7 +7,6 @@ finds it again.
 
 from __future__ import annotations
 
-import importlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -18,9 +17,11 @@ from torch.utils.data import TensorDataset
 
 from syft.core.id_provider import is_id
 from syft.exceptions import ClientBusyError, SyftError, TrainingError
-from syft.federated.client.fit_loop import AS_TENSORS, Pair, batches
 from syft.federated.client.fit_service import trainer_of
+from syft.federated.client.local_training import train
+from syft.federated.client.modifiers.dp_sgd import spent
 from syft.federated.client.payload import Payload
+from syft.federated.client.secure_aggregation import handlers
 from syft.federated.client.secure_aggregation.client_policy import check_hidden
 from syft.workers.access.policy import ALLOW_ALL, check_release, may_leave
 from syft.workers.execution.execute import WORKER_COMMANDS
@@ -48,48 +49,21 @@ class ClientCall(NamedTuple):
 
     function: Callable[[ClientSession, dict[str, Any]], Any]
     derives: bool
-    pays: bool
+    pays: bool = False
 
 
-CALLS: dict[str, ClientCall] = {}
-# Calls whose module is imported when one of them is first used.
-HOMES: dict[str, str] = {
-    "train": "syft.federated.client.local_training",
-    "spent": "syft.federated.client.modifiers.dp_sgd",
-    **dict.fromkeys(
-        ("secure.keys", "secure.shares", "secure.agree", "secure.unmask"),
-        "syft.federated.client.secure_aggregation.handlers",
-    ),
+CALLS: dict[str, ClientCall] = {
+    "train": ClientCall(train, derives=True, pays=True),
+    "spent": ClientCall(spent, derives=False),
+    "secure.keys": ClientCall(handlers.keys, derives=False),
+    "secure.shares": ClientCall(handlers.shares, derives=False),
+    "secure.agree": ClientCall(handlers.agree, derives=False),
+    "secure.unmask": ClientCall(handlers.unmask, derives=False),
 }
 
 
-def answers(name: str, derives: bool = True, pays: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register the decorated function as the handler of a call.
-
-    Args:
-        name: the name of the call.
-        derives: whether the result derives from the client's data.
-        pays: whether a private modifier can pay for the result; any other call needs a grant.
-    """
-
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        if name in CALLS:
-            raise ValueError(f"The call {name!r} is already registered.")
-        CALLS[name] = ClientCall(function, derives, pays)
-        return function
-
-    return register
-
-
 class ClientSession:
-    """The state of one run at one client.
-
-    Args:
-        name: the client's name in the run.
-        run: the id of the run.
-        dataset: pairs of a sample and its target.
-        worker: the worker that holds the data; None for a client simulated in this process.
-    """
+    """The state of one run at one client; without a worker, a client simulated in this process."""
 
     def __init__(self, name: str, run: str, dataset: object, worker: BaseWorker | None = None) -> None:
         self.name = name
@@ -119,29 +93,13 @@ class ClientSession:
 
     def watch(self) -> Callable[[], None]:
         """Return a function that raises once the requesting client has disconnected. It is called before each batch."""
-        return _nothing if self.worker is None else trainer_of(self.worker)._watch(self.session)
-
-    def tensors(self) -> Pair:
-        """Return the samples and the targets as two tensors."""
-        as_tensors = AS_TENSORS.get(type(self.dataset))
-        pair = None if as_tensors is None else as_tensors(self.dataset)
-        if pair is not None:
-            return pair[0].detach(), pair[1].detach()
-        found = list(batches(self.dataset, max(1, len(self.dataset)), shuffle=False))
-        if not found:
-            raise TrainingError(f"Client {self.name!r} has no samples.")
-        return found[0]
+        return (lambda: None) if self.worker is None else trainer_of(self.worker)._watch(self.session)
 
     def call(self, name: str, payload: dict[str, Any]) -> dict[str, Any]:
-        """Run a call and return its result.
-
-        Args:
-            name: the name of the call.
-            payload: the arguments of the call.
-        """
+        """Run a call and return its result."""
         function, derives, _ = call_of(name)
         if derives:
-            check_hidden(self, name, payload.get("terms"))
+            check_hidden(self, name, payload.get("modifiers"))
         if not self._turn.acquire(timeout=BUSY_SECONDS):
             raise ClientBusyError(f"Client {self.name!r} is still busy with an earlier call of this run.")
         try:
@@ -151,18 +109,9 @@ class ClientSession:
             self._turn.release()
         return {} if answer is None else dict(answer)
 
-    def __repr__(self) -> str:
-        return f"<ClientSession of {self.name!r} in run {self.run[:8]}>"
-
-
-def _nothing() -> None:
-    """Do nothing."""
-
 
 def call_of(name: object) -> ClientCall:
     """Return the registered call, or raise TrainingError if there is none."""
-    if type(name) is str and name not in CALLS and name in HOMES:
-        importlib.import_module(HOMES[name])
     found = CALLS.get(name) if type(name) is str else None
     if found is None:
         raise TrainingError(f"The call {str(name)[:50]!r} of a federated run is unknown to this client.")
@@ -215,9 +164,9 @@ def _data_of(worker: BaseWorker, data: object) -> Any:
 
 def client_sessions_of(worker: BaseWorker) -> ClientSessions:
     """Return the client sessions of a worker; creates them on first use."""
-    found: ClientSessions | None = worker.__dict__.get("_stations")
+    found: ClientSessions | None = worker.__dict__.get("_client_sessions")
     if found is None:
-        found = worker.__dict__.setdefault("_stations", ClientSessions())
+        found = worker.__dict__.setdefault("_client_sessions", ClientSessions())
     return found
 
 
@@ -229,7 +178,7 @@ def _answer(worker: BaseWorker, session: Session, name: str, run: str, data: obj
     client = client_sessions_of(worker).find(worker, session, run, data)
     if not client.is_guarded:
         return Payload(client.call(name, payload.contents))
-    modifiers = payload.contents.get("terms")
+    modifiers = payload.contents.get("modifiers")
     is_private = call.pays and type(modifiers) is dict and bool(PRIVATE_MODIFIERS & modifiers.keys())
     if call.derives and not is_private:
         check_release(worker, session, None, f"federated {name}")

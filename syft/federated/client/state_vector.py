@@ -23,7 +23,7 @@ class StateLayout:
         buffers: the buffers by name.
     """
 
-    __slots__ = ("_forms", "_sizes", "dtype", "names", "parameters", "size")
+    __slots__ = ("_sizes", "_specs", "dtype", "names", "parameters", "size")
 
     def __init__(
         self, parameters: Iterable[tuple[str, torch.Tensor]], buffers: Iterable[tuple[str, torch.Tensor]]
@@ -33,11 +33,11 @@ class StateLayout:
         tensors = [tensor for _, tensor in (*first, *second)]
         if any(tensor.dtype.is_complex for tensor in tensors):
             raise TrainingError("Models with complex tensors can't be trained by federated learning yet.")
-        self._forms = [(tensor.shape, tensor.dtype) for tensor in tensors]
+        self._specs = [(tensor.shape, tensor.dtype) for tensor in tensors]
         self._sizes = [tensor.numel() for tensor in tensors]
         self.parameters = sum(tensor.numel() for _, tensor in first)
         self.size = sum(self._sizes)
-        is_single = all(dtype in _FLOATS or not dtype.is_floating_point for _, dtype in self._forms)
+        is_single = all(dtype in _FLOATS or not dtype.is_floating_point for _, dtype in self._specs)
         self.dtype = torch.float32 if is_single else torch.float64
 
     def flatten(self, tensors: Sequence[torch.Tensor], dtype: torch.dtype | None = None) -> torch.Tensor:
@@ -53,7 +53,7 @@ class StateLayout:
         pieces = torch.split(vector, self._sizes)
         return [
             (piece if dtype.is_floating_point else piece.round()).to(dtype).view(shape)
-            for piece, (shape, dtype) in zip(pieces, self._forms, strict=True)
+            for piece, (shape, dtype) in zip(pieces, self._specs, strict=True)
         ]
 
     def load(self, tensors: Sequence[torch.Tensor], vector: torch.Tensor) -> None:
@@ -64,13 +64,10 @@ class StateLayout:
 
     def fingerprint(self) -> list[Any]:
         """Return plain values that identify this layout."""
-        rows = zip(self.names, self._forms, strict=True)
+        rows = zip(self.names, self._specs, strict=True)
         return [[name, list(shape), str(dtype)] for name, (shape, dtype) in rows]
 
     def places(self) -> dict[str, tuple[int, int]]:
         """Return the start and end index of each tensor in the vector, by name."""
         ends = list(itertools.accumulate(self._sizes, initial=0))
         return {name: (ends[i], ends[i + 1]) for i, name in enumerate(self.names)}
-
-    def __repr__(self) -> str:
-        return f"<StateLayout of {len(self.names)} tensors, {self.size} numbers, {self.parameters} of them parameters>"

@@ -29,12 +29,7 @@ _adding = threading.Lock()
 
 
 class StoredDataset(AbstractObject):
-    """A stored data set of two tensors.
-
-    Args:
-        data: the samples.
-        targets: as many targets.
-    """
+    """A stored data set of two tensors."""
 
     pointer_kind = "dataset"
 

@@ -33,6 +33,8 @@ _NUMBERS = (bool, int, float, type(None))
 # The worker decides how torch computes a step.
 _NOT_SETTINGS = frozenset({"params", "foreach", "fused", "capturable", "differentiable", "param_names"})
 MAX_COUNT = 2**31 - 1
+# Settings that are part of a round of a federated run, in the order of the wire format.
+ROUND_SETTINGS = ("batch_size", "epochs", "optimizer", "optimizer_args", "max_nr_batches", "shuffle")
 MAX_SETTINGS = 32
 
 
@@ -172,7 +174,10 @@ class TrainConfig(AbstractObject):
         owner = local_worker()
         place = owner.get_worker(location, fail_hard=True)
         stream = owner.stream_to(place)
-        parts = [None if part is None else _sendable(part, role) for part, role in self._parts()]
+        parts = [
+            None if part is None else _sendable(part, role)
+            for part, role in ((self.model, "model"), (self.loss_fn, "loss_fn"))
+        ]
         known = (self._model_id if self.model is None else None, self._loss_fn_id if self.loss_fn is None else None)
         ids = [old if part is None else ID_PROVIDER.pop() for part, old in zip(parts, known, strict=True)]
         settings = self._settings(*ids)
@@ -190,17 +195,17 @@ class TrainConfig(AbstractObject):
         self._sent[place.id] = self._last
         return self._last.config
 
-    def _parts(self) -> list[tuple[Any, str]]:
-        return [(self.model, "model"), (self.loss_fn, "loss_fn")]
-
     def _settings(self, model_id: ObjectId | None, loss_fn_id: ObjectId | None) -> TrainConfig:
         """Return the config to send: the settings and the ids of the model and the loss at the worker."""
         if model_id is None or loss_fn_id is None:
             raise TrainingError("A TrainConfig needs a model and a loss_fn, or their ids at the worker.")
         return TrainConfig(
-            None, None, None, self.batch_size, self.epochs, self.optimizer, self.optimizer_args, self.id,
-            self.max_nr_batches, self.shuffle, loss_fn_id, model_id, self.privacy,
-        )  # fmt: skip
+            id=self.id, model_id=model_id, loss_fn_id=loss_fn_id, privacy=self.privacy, **self.round_settings()
+        )
+
+    def round_settings(self) -> dict[str, Any]:
+        """Return the settings of each round of a federated run, by name."""
+        return {name: getattr(self, name) for name in ROUND_SETTINGS}
 
     def get(self, location: AbstractWorker) -> TrainConfig:  # type: ignore[override]
         """Fetch the settings from a worker, which then no longer has the config.
@@ -251,11 +256,8 @@ class TrainConfig(AbstractObject):
     @staticmethod
     def simplify(worker: BaseWorker, train_config: TrainConfig) -> tuple[Any, ...]:
         """Return the settings and the ids of the model and the loss, which are sent separately."""
-        parts = (
-            train_config._model_id, train_config._loss_fn_id, train_config.batch_size, train_config.epochs,
-            train_config.optimizer, train_config.optimizer_args, train_config.max_nr_batches, train_config.shuffle,
-            train_config.id,
-        )  # fmt: skip
+        settings = train_config.round_settings().values()
+        parts = (train_config._model_id, train_config._loss_fn_id, *settings, train_config.id)
         # Privacy is appended only if set: workers of earlier releases accept the other parts.
         return parts if train_config.privacy is None else (*parts, train_config.privacy.to_dict())
 
@@ -263,17 +265,18 @@ class TrainConfig(AbstractObject):
     def detail(worker: BaseWorker, train_config_tuple: tuple[Any, ...]) -> TrainConfig:
         """Rebuild a config from untrusted parts; raises SerdeError or TrainingError if it is invalid."""
         parts, rest = train_config_tuple[:9], train_config_tuple[9:]
-        model_id, loss_fn_id, batch_size, epochs, optimizer, args, max_nr_batches, shuffle, own_id = parts
+        model_id, loss_fn_id, *values, own_id = parts
+        settings = dict(zip(ROUND_SETTINGS, values, strict=True))
         if len(rest) > 1:
             raise SerdeError("A TrainConfig has too many parts.")
         if not all(part is None or is_id(part) for part in (model_id, loss_fn_id)) or not is_id(own_id):
             raise SerdeError("A TrainConfig must name itself, its model and its loss by their ids.")
-        if type(args) is not dict:
+        if type(settings["optimizer_args"]) is not dict:
             raise SerdeError("The optimizer_args of a TrainConfig must be numbers by name.")
+        privacy = settings_from(rest[0]) if rest else None
         config = TrainConfig(
-            None, None, worker, batch_size, epochs, optimizer, args, own_id, max_nr_batches, shuffle, loss_fn_id,
-            model_id, settings_from(rest[0]) if rest else None,
-        )  # fmt: skip
+            owner=worker, id=own_id, model_id=model_id, loss_fn_id=loss_fn_id, privacy=privacy, **settings
+        )
         config.check()
         return config
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,32 +18,25 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 28, 32, 44  # margins inside it
 _COLUMNS = 2
 _COLORS = ("#1f6fb4", "#c4461c", "#2f855a", "#7b4fa3", "#a06a00", "#b0306a")
 _MOST_POINTS = 2000  # of one line: more is not visible
+_MOST_DOTS = 40
 _LARGEST, _SMALLEST = 1e150, 1e-150  # axes can't show values beyond these
 
 
 class Chart:
-    """A drawing.
-
-    Args:
-        svg: its text.
-    """
+    """A drawing as the text of an SVG file."""
 
     def __init__(self, svg: str) -> None:
         self.svg = svg
 
     def save(self, path: Any) -> None:
-        """Write the chart to a file.
-
-        Args:
-            path: the file name, which ends in .svg.
-        """
-        place = Path(path)
-        if place.suffix.lower() != ".svg":
+        """Write the chart to a file whose name ends in .svg."""
+        file = Path(path)
+        if file.suffix.lower() != ".svg":
             raise TrainingError(
-                f"A chart is written as SVG. Use a name such as {place.stem}.svg. For other formats use "
+                f"A chart is written as SVG. Use a name such as {file.stem}.svg. For other formats use "
                 "matplotlib: history.plot(ax=axes)."
             )
-        place.write_text(self.svg, encoding="utf-8")
+        file.write_text(self.svg, encoding="utf-8")
 
     def _repr_svg_(self) -> str:
         return self.svg
@@ -52,12 +46,7 @@ class Chart:
 
 
 def draw(series: Mapping[str, Points], across: str) -> Chart:
-    """Return charts of series, one for each, side by side.
-
-    Args:
-        series: points by name; a y that is not finite is a gap.
-        across: the label of the horizontal axis.
-    """
+    """Return charts of series, one for each, side by side; a y that is not finite is a gap."""
     count = max(1, len(series))
     columns = min(_COLUMNS, count)
     width, height = columns * WIDTH, math.ceil(count / columns) * HEIGHT
@@ -67,80 +56,55 @@ def draw(series: Mapping[str, Points], across: str) -> Chart:
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
     ]
     if not series:
-        parts.append(_words(width / 2, height / 2, "nothing to show yet", "middle"))
+        parts.append(_text(width / 2, height / 2, "nothing to show yet", "middle"))
     for number, (name, points) in enumerate(series.items()):
         row, column = divmod(number, columns)
         parts.append(f'<g transform="translate({column * WIDTH},{row * HEIGHT})">')
-        parts += _panel(name, across, _thinned(points), _COLORS[number % len(_COLORS)])
+        parts += _panel(name, across, points, _COLORS[number % len(_COLORS)])
         parts.append("</g>")
     return Chart("\n".join([*parts, "</svg>"]))
 
 
 def _panel(name: str, across: str, points: Points, color: str) -> list[str]:
     """Return one chart: its title, its axes with ticks, and the line."""
-    points = [(x, y if abs(y) <= _LARGEST else math.nan) for x, y in points if math.isfinite(x)]
-    shown = [(x, y) for x, y in points if math.isfinite(y)]
+    points = [*points[: -1 : math.ceil(len(points) / _MOST_POINTS)], *points[-1:]] if points else []
+    shown = [y for _, y in points if abs(y) <= _LARGEST]
     parts = [f'<text x="{_LEFT}" y="20" font-weight="bold" fill="#222222">{html.escape(name)}</text>']
     if not shown:
-        return [*parts, _words(WIDTH / 2, HEIGHT / 2, "nothing to show yet", "middle")]
-    rounds = [x for x, _ in points]  # including gaps
-    x_low, x_high = _span(rounds)
-    x_ticks = [x for x in ticks(rounds, is_whole=True) if x_low <= x <= x_high]
-    if len(x_ticks) > 1 and x_ticks[0] - x_low > 0.4 * (x_ticks[1] - x_ticks[0]):
-        x_ticks.insert(0, x_low)
-    y_ticks = ticks([y for _, y in shown])
-    y_low, y_high = y_ticks[0], y_ticks[-1]
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        return (
-            _LEFT + _share(x, x_low, x_high) * (WIDTH - _LEFT - _RIGHT),
-            HEIGHT - _BOTTOM - _share(y, y_low, y_high) * (HEIGHT - _TOP - _BOTTOM),
-        )
-
+        return [*parts, _text(WIDTH / 2, HEIGHT / 2, "nothing to show yet", "middle")]
+    x_low, x_high = _span([x for x, _ in points])  # including gaps
+    y_ticks = ticks(shown)
     floor, right = HEIGHT - _BOTTOM, WIDTH - _RIGHT
+
+    def across_of(x: float) -> float:
+        return _LEFT + (x - x_low) / (x_high - x_low) * (right - _LEFT)
+
+    def height_of(y: float) -> float:
+        return floor - (y - y_ticks[0]) / (y_ticks[-1] - y_ticks[0]) * (floor - _TOP)
+
     for y in y_ticks:
-        _, level = place(x_low, y)
+        level = height_of(y)
         parts.append(f'<line x1="{_LEFT}" y1="{level:.1f}" x2="{right}" y2="{level:.1f}" stroke="#e2e2e2"/>')
-        parts.append(_words(_LEFT - 6, level + 4, _label(y, y_ticks), "end"))
-    for x in x_ticks:
-        along, _ = place(x, y_low)
+        parts.append(_text(_LEFT - 6, level + 4, f"{y:.6g}", "end"))
+    for x in {points[0][0], *(x for x in ticks([x_low, x_high], is_whole=True) if x_low <= x <= x_high)}:
+        along = across_of(x)
         parts.append(f'<line x1="{along:.1f}" y1="{floor}" x2="{along:.1f}" y2="{floor + 5}" stroke="#666666"/>')
-        parts.append(_words(along, floor + 18, f"{x:,.0f}", "middle"))
+        parts.append(_text(along, floor + 18, f"{x:.0f}", "middle"))
     parts.append(f'<path d="M{_LEFT},{_TOP} V{floor} H{right}" fill="none" stroke="#666666"/>')
-    parts.append(_words((_LEFT + right) / 2, HEIGHT - 8, across, "middle"))
-    return [*parts, *_line(points, place, color)]
-
-
-def _line(points: Points, place: Any, color: str) -> list[str]:
-    """Return the line, interrupted at gaps; a single point is a dot."""
-    runs: list[list[str]] = [[]]
-    for x, y in points:
-        if math.isfinite(y):
-            runs[-1].append("{:.1f},{:.1f}".format(*place(x, y)))
-        elif runs[-1]:
-            runs.append([])
-    runs = [run for run in runs if run]
-    lines = [
-        f'<polyline points="{" ".join(run)}" fill="none" stroke="{color}" stroke-width="2" stroke-linejoin="round"/>'
-        for run in runs
-        if len(run) > 1
-    ]
-    is_short = sum(map(len, runs)) <= 40
-    dots = [spot for run in runs for spot in run if is_short or len(run) == 1]
-    for spot in dots:
-        across, down = spot.split(",")
-        lines.append(f'<circle cx="{across}" cy="{down}" r="2.5" fill="{color}"/>')
-    return lines
+    parts.append(_text((_LEFT + right) / 2, HEIGHT - 8, across, "middle"))
+    # The line is interrupted at gaps; a single point is a dot.
+    for is_gap, run in itertools.groupby(points, lambda point: not abs(point[1]) <= _LARGEST):
+        spots = [] if is_gap else [(f"{across_of(x):.1f}", f"{height_of(y):.1f}") for x, y in run]
+        if len(spots) > 1:
+            line = " ".join(map(",".join, spots))
+            parts.append(f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="2"/>')
+        if len(spots) == 1 or len(shown) <= _MOST_DOTS:
+            parts += [f'<circle cx="{x}" cy="{y}" r="2.5" fill="{color}"/>' for x, y in spots]
+    return parts
 
 
 def ticks(values: Sequence[float], wanted: int = 5, is_whole: bool = False) -> list[float]:
-    """Return round numbers at even distances, from below the lowest value to above the highest.
-
-    Args:
-        values: finite numbers, at least one.
-        wanted: approximate number of ticks.
-        is_whole: whether to use integers only.
-    """
+    """Return round numbers at even distances, from below the lowest value to above the highest."""
     low, high = _span(values)
     rough = (high - low) / wanted
     power = 10.0 ** math.floor(math.log10(rough))
@@ -160,28 +124,5 @@ def _span(values: Sequence[float]) -> tuple[float, float]:
     return low, high
 
 
-def _share(value: float, low: float, high: float) -> float:
-    return (value - low) / (high - low)
-
-
-def _label(value: float, among: Sequence[float]) -> str:
-    """Return a tick with enough digits to distinguish it from its neighbours."""
-    step = among[1] - among[0]
-    if abs(value) < step / 2:
-        return "0"
-    largest = max(abs(among[0]), abs(among[-1]))
-    if not 1e-4 <= largest < 1e6:
-        digits = max(0, math.ceil(math.log10(largest / step)) + 1)
-        return f"{value:.{min(digits, 6)}g}"
-    return f"{value:,.{max(0, -math.floor(math.log10(step) + 1e-9))}f}"
-
-
-def _thinned(points: Points) -> Points:
-    if len(points) <= _MOST_POINTS:
-        return points
-    every = math.ceil(len(points) / _MOST_POINTS)
-    return [*points[:-1:every], points[-1]]
-
-
-def _words(x: float, y: float, text: str, anchor: str) -> str:
+def _text(x: float, y: float, text: str, anchor: str) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="#444444">{html.escape(text)}</text>'

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 
 import torch
 
+from syft.display import grid_html
 from syft.exceptions import FederatedError, TrainingError
-from syft.federated.history.chart import Chart, draw
+from syft.federated.history.chart import draw
 from syft.federated.history.round_outcome import shortened
 
 # Maximum number of failure reasons in a record, and length of each, so that records of large runs stay small.
@@ -20,6 +21,7 @@ MAX_REASON = 600
 # Maximum number of rounds in a notebook's table, and of charts.
 _SHOWN_ROUNDS = 20
 _SHOWN_CHARTS = 6
+_UNITS = ("B", "kB", "MB", "GB", "TB")
 _COUNTS = ("number", "asked", "answered", "failed", "bytes_out", "bytes_in")
 
 
@@ -118,9 +120,6 @@ class History(Sequence[RoundRecord]):
     def __len__(self) -> int:
         return len(self._records)
 
-    def __iter__(self) -> Iterator[RoundRecord]:
-        return iter(self._records)
-
     @overload
     def __getitem__(self, index: int) -> RoundRecord: ...
     @overload
@@ -130,8 +129,6 @@ class History(Sequence[RoundRecord]):
 
     def __eq__(self, other: object) -> bool:
         return self.to_dict() == other.to_dict() if isinstance(other, History) else NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]
 
     # --- numbers ------------------------------------------------------------------------------------------------
 
@@ -228,10 +225,28 @@ class History(Sequence[RoundRecord]):
         return f"<History of {count} round{'s'[: count != 1]}{': ' if parts else ''}{', '.join(parts)}>"
 
     def _repr_html_(self) -> str:
-        from syft.federated.history.html import page
+        title, rows = repr(self).strip("<>"), self.rows()[-_SHOWN_ROUNDS:]
+        if len(rows) < len(self):
+            title = f"{title}; the last {len(rows)} rounds, .rows() has all"
+        columns = [name for name in (rows[-1] if rows else ()) if any(row[name] not in (None, "") for row in rows)]
+        table = grid_html(title, columns, [[_cell(name, row[name]) for name in columns] for row in rows])
+        return f"<div>{self.plot().svg}</div>{table}" if self._usual() else table
 
-        chart: Chart | None = self.plot() if self._usual() else None
-        return page(repr(self).strip("<>"), chart, self.rows()[-_SHOWN_ROUNDS:], len(self._records))
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if name.startswith("bytes_"):
+        return size_text(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def size_text(count: float) -> str:
+    """Return a number of bytes with a unit."""
+    unit = 0
+    while count >= 1000 and unit < len(_UNITS) - 1:
+        count, unit = count / 1000, unit + 1
+    return f"{count:.3g} {_UNITS[unit]}"
 
 
 _FIELDS = frozenset({"round", "loss", *_COUNTS, "seconds", "epsilon", "reasons"})

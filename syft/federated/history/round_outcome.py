@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 from typing import Any
@@ -83,19 +82,11 @@ class RoundOutcome:
 
     def first_reason(self) -> str:
         """Return why the first client failed."""
-        with contextlib.suppress(StopIteration):
-            name, reason = next(iter(self.failed.items()))
-            return f"Client {name!r}: {shortened(reason, MAX_REASON)}"
-        return ""
+        return next((f"Client {name!r}: {shortened(why, MAX_REASON)}" for name, why in self.failed.items()), "")
 
 
 class RoundFailedError(Exception):
-    """A round that can't count.
-
-    Args:
-        text: the reason.
-        answers: the outcome of its clients, if too few of them could be counted.
-    """
+    """A round that can't count, with the outcome of its clients if too few of them could be counted."""
 
     def __init__(self, text: str, answers: RoundOutcome | None = None) -> None:
         super().__init__(text)

@@ -21,7 +21,7 @@ from syft.federated.client.secure_aggregation.participants import (
 from syft.federated.client.secure_aggregation.shamir import SHARE_BYTES
 from syft.federated.secure_aggregation.step_broadcast import StepBroadcast
 from syft.federated.secure_aggregation.unmasking import Unmasking
-from syft.federated.server.traffic import Traffic
+from syft.federated.server.aggregation import Aggregation
 from syft.federated.strategies.strategy import Round, Strategy, Total
 
 if TYPE_CHECKING:
@@ -39,46 +39,34 @@ class _Heap:
     clients: list[str] = dataclasses.field(default_factory=list)
 
 
-class SecureCollector:
+class SecureCollector(Aggregation):
     """Collects masked results and learns their sum.
 
     A round is: keys and shares of all clients in `begin`, masked vectors in `add`, and unmasking in `finish`. It
     ends with the sum over the survivors, or with an error; never with another sum.
 
+    Clients of which the request differed from that of most are `refused`; `metrics` are "loss" and "samples".
+
     Args:
         settings: the settings.
         run: the id of the run.
-
-    Attributes:
-        least: minimum number of clients in a round.
-        metrics: joint metrics of the last round: "loss" and "samples".
-        traffic: the traffic of the steps other than training.
-        refused: clients of the last round whose results were not counted, as their request differed from that of
-            most -> reason.
     """
 
     def __init__(self, settings: SecureAggregation, run: str) -> None:
+        super().__init__()
         self.settings, self.run = settings, run
         self.least = settings.min_clients
-        self.metrics: dict[str, Any] = {}
-        self.traffic = Traffic()
-        self._panel = StepBroadcast({}, settings.timeout, self.traffic)
+        self._steps: StepBroadcast
         self._round: Round
         self._strategy: Strategy
         self._participants: Participants
         self._packing: Packing
         self._indices: dict[str, int] = {}
         self._commitments: dict[int, bytes] = {}
-        self.refused: dict[str, str] = {}
         # Results masked under the same context, by context. At most one of them reaches the threshold.
         self._heaps: dict[bytes, _Heap] = {}
         self._answered: list[str] = []
         self._is_open = False
-
-    @property
-    def left_out(self) -> dict[str, str]:
-        """Clients that dropped out in the last round before or after training -> reason."""
-        return self._panel.left_out
 
     def left(self, count: int) -> int:
         """Return the minimum number of clients at the end of a round that started with `count`."""
@@ -100,7 +88,8 @@ class SecureCollector:
             )
         self._round, self._strategy = round, strategy
         self.traffic.begin()
-        self._panel, self.metrics = StepBroadcast(clients, self.settings.timeout, self.traffic), {}
+        self._steps, self.metrics = StepBroadcast(self.run, clients, self.settings.timeout, self.traffic), {}
+        self.left_out = self._steps.left_out
         self._heaps, self._answered, self.refused, self._is_open = {}, [], {}, False
         self._meet(clients)
         sealed = self._exchange()
@@ -111,7 +100,7 @@ class SecureCollector:
 
     def _meet(self, clients: Mapping[str, Any]) -> None:
         """Collect the keys of the clients and make the list of participants."""
-        found = self._panel.ask(
+        found = self._steps.ask(
             "secure.keys",
             {name: {"round": self._round.number} for name in clients},
             _bytes("keys", ENTRY_BYTES, SIGNED_BYTES),
@@ -120,7 +109,7 @@ class SecureCollector:
         if count < self.settings.min_clients:
             raise FederatedError(
                 f"{count} clients are available for a round of secure aggregation, but it needs "
-                f"{self.settings.min_clients}.{self._panel.reasons()}"
+                f"{self.settings.min_clients}.{self._steps.reasons()}"
             )
         threshold = self.settings.threshold_of(count)
         try:
@@ -147,7 +136,7 @@ class SecureCollector:
             promise: bytes = _bytes("commitment", _DIGEST_BYTES)(answer)
             return by_index(answer.get("sealed"), count, SEALED_BYTES), promise
 
-        found = self._panel.ask("secure.shares", dict.fromkeys(self._indices, payload), check)
+        found = self._steps.ask("secure.shares", dict.fromkeys(self._indices, payload), check)
         self._require(len(found), "sent their shares")
         self._commitments = {self._indices[name]: promise for name, (_, promise) in found.items()}
         return {self._indices[name]: parts for name, (parts, _) in found.items()}
@@ -170,7 +159,7 @@ class SecureCollector:
         if count < self._participants.threshold:
             raise FederatedError(
                 f"{count} of {len(self._participants)} clients {what}, but secure aggregation needs "
-                f"{self._participants.threshold} to unmask their sum.{self._panel.reasons()}"
+                f"{self._participants.threshold} to unmask their sum.{self._steps.reasons()}"
             )
 
     # --- masked results -------------------------------------------------------------------------------------------
@@ -194,9 +183,6 @@ class SecureCollector:
         heap.clients.append(client)
         self._answered.append(client)
 
-    def drop(self, client: str) -> None:
-        """Stop waiting for a client; its masks are removed with the help of the others."""
-
     # --- end of a round -------------------------------------------------------------------------------------------
 
     def finish(self, least: int = 1) -> Total:
@@ -208,7 +194,7 @@ class SecureCollector:
         self._require(len(self._answered), "sent a masked result")
         if len(self._answered) < least:  # before unmasking: a discarded sum would also reveal something
             raise FederatedError(
-                f"{len(self._answered)} clients can be counted, but at least {least} are needed.{self._panel.reasons()}"
+                f"{len(self._answered)} clients can be counted, but at least {least} are needed.{self._steps.reasons()}"
             )
         survivors = sorted(self._indices[name] for name in self._answered)
         shares = self._gather(survivors)
@@ -225,7 +211,7 @@ class SecureCollector:
         context = max(heaps, key=lambda one: len(heaps[one].clients))
         chosen = heaps.pop(context)
         self.refused = {name: _STRAY.format(name) for heap in heaps.values() for name in heap.clients}
-        self._panel.left_out.update(self.refused)
+        self.left_out.update(self.refused)
         self._answered = chosen.clients
         return context, chosen.sum
 
@@ -234,7 +220,7 @@ class SecureCollector:
         count, number = len(self._participants), self._round.number
         names = {self._indices[name]: name for name in self._answered}
         asked = {names[index]: {"round": number, "survivors": survivors} for index in survivors}
-        confirmations = self._panel.ask(
+        confirmations = self._steps.ask(
             "secure.agree", asked, lambda a: by_index(a.get("vows"), count, CONFIRMATION_BYTES)
         )
         self._require(len(confirmations), "agreed on the survivors")
@@ -248,7 +234,7 @@ class SecureCollector:
             }
             for name, index in ((name, self._indices[name]) for name in confirmations)
         }
-        found = self._panel.ask("secure.unmask", asked, lambda a: by_index(a.get("shares"), count, SHARE_BYTES))
+        found = self._steps.ask("secure.unmask", asked, lambda a: by_index(a.get("shares"), count, SHARE_BYTES))
         self._require(len(found), "helped to unmask")
         return {self._indices[name]: given for name, given in found.items()}
 
@@ -265,9 +251,6 @@ class SecureCollector:
             self.metrics["loss"] = sums.loss
         extras = {name: vector / sums.count for name, vector in zip(self._strategy.extras, sums.extras, strict=True)}
         return Total(sums.update / weight, weight, sums.count, extras)
-
-    def __repr__(self) -> str:
-        return f"<SecureCollector, {len(self._answered)} of {len(self._indices)} clients answered>"
 
 
 def _bytes(name: str, *lengths: int) -> Callable[[Any], Any]:

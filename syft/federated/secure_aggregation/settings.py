@@ -72,11 +72,7 @@ class SecureAggregation:
         return int(self.threshold)
 
     def collector(self, run: str) -> SecureCollector:
-        """Return the collector for the results of a run.
-
-        Args:
-            run: the id of the run.
-        """
+        """Return the collector for the results of a run."""
         from syft.federated.secure_aggregation.collector import SecureCollector
 
         return SecureCollector(self, run)

@@ -7,39 +7,29 @@ from typing import Any
 
 from syft.exceptions import SyftError
 from syft.federated.history.round_outcome import MAX_REASON, shortened
-from syft.federated.server.dispatch import MixedDispatcher
+from syft.federated.server.dispatch import Job, MixedDispatcher
 from syft.federated.server.traffic import Traffic
 
 
 class StepBroadcast:
-    """The clients of one round, and the reasons of those that dropped out.
+    """The clients of one round by name, in order, and the reasons of those that dropped out."""
 
-    Args:
-        clients: the clients by name, in order; each has `job(call, payload)`.
-        timeout: maximum seconds of a step for remote clients.
-        traffic: counts the bytes of the steps.
-    """
-
-    def __init__(self, clients: Mapping[str, Any], timeout: float, traffic: Traffic) -> None:
-        self.clients = clients
+    def __init__(self, run: str, clients: Mapping[str, Any], timeout: float, traffic: Traffic) -> None:
         self.left_out: dict[str, str] = {}
-        self._timeout = timeout
-        self._traffic = traffic
-        self._crew = MixedDispatcher()
+        self._run, self._clients = run, clients
+        self._timeout, self._traffic = timeout, traffic
+        self._dispatcher = MixedDispatcher()
 
     def ask(self, call: str, payloads: Mapping[str, dict[str, Any]], check: Callable[[Any], Any]) -> dict[str, Any]:
         """Call clients for a step, and return the checked responses in the order of the clients.
 
-        Args:
-            call: the name of the call.
-            payloads: the arguments by client name.
-            check: returns the useful part of a response; raises if it is invalid.
+        `check` returns the useful part of a response, or raises if it is invalid.
         """
-        jobs = [self.clients[name].job(call, payload) for name, payload in payloads.items()]
+        jobs = [Job(self._clients[name], self._run, call, payload) for name, payload in payloads.items()]
         # Local clients run one after the other, so a timeout is not needed.
         timeout = None if all(job.client.is_here for job in jobs) else self._timeout
         found = {}
-        for name, outcome in self._traffic.follow(jobs, self._crew.run(jobs, timeout)):
+        for name, outcome in self._traffic.follow(jobs, self._dispatcher.run(jobs, timeout)):
             try:
                 if isinstance(outcome, Exception):
                     raise outcome

@@ -16,14 +16,10 @@ from syft.federated.client.secure_aggregation.shamir import ShamirReconstructor
 
 
 class Unmasking:
-    """The end of a round, when the survivors are known.
+    """The end of a round, when the survivors are known, by their indices.
 
-    Args:
-        participants: the clients of the round.
-        members: indices of the clients whose shares were sent: they have pairwise masks.
-        survivors: indices of the clients whose masked vectors are in the sum.
-        commitments: commitments of the clients to their seeds, by index.
-        shares: for each helping index, its share for each client.
+    `members` are the clients whose shares were sent: they have pairwise masks. `shares` has, for each helping client,
+    its share for each client.
     """
 
     def __init__(
@@ -39,12 +35,7 @@ class Unmasking:
         self._joiners: dict[tuple[int, ...], ShamirReconstructor] = {}
 
     def take_off(self, total: torch.Tensor, context: bytes) -> None:
-        """Remove all masks from a sum, in place.
-
-        Args:
-            total: the sum of the masked vectors.
-            context: the context that pairwise masks are bound to.
-        """
+        """Remove all masks from a sum, in place. Pairwise masks are bound to the context."""
         for index in self._survivors:
             total -= self_mask(self._participants, index, self._seed(index), len(total))
         for gone in sorted(set(self._members) - set(self._survivors)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -15,7 +15,7 @@ from syft.federated.strategies.strategy import Answer, Round, Strategy, Total
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
-class Aggregation(Protocol):
+class Aggregation:
     """Aggregates the results of the rounds of one run.
 
     Attributes:
@@ -26,49 +26,6 @@ class Aggregation(Protocol):
         traffic: the traffic of the aggregation's own calls.
     """
 
-    least: int
-    metrics: dict[str, Any]
-    left_out: dict[str, str]
-    refused: dict[str, str]
-    traffic: Traffic
-
-    def left(self, count: int) -> int:
-        """Return the minimum number of clients at the end of a round that started with `count`."""
-        ...
-
-    def begin(self, round: Round, clients: Mapping[str, Any], strategy: Strategy) -> dict[str, dict[str, Any]]:
-        """Start a round: return the modifiers for each participating client, by name.
-
-        Args:
-            round: the round.
-            clients: the chosen clients by name, in order; each has `call(name, payload, timeout)`.
-            strategy: the strategy of the run.
-
-        Returns:
-            Settings by the name of a modifier, for each client. A client that is missing is not called to train.
-        """
-        ...
-
-    def add(self, client: str, result: dict[str, Any]) -> None:
-        """Add the result of a client's "train" call; raises FederatedError if it is invalid."""
-        ...
-
-    def drop(self, client: str) -> None:
-        """Record that a client will not answer in this round."""
-        ...
-
-    def finish(self, least: int = 1) -> Total:
-        """End the round and return the sum of the results.
-
-        Args:
-            least: minimum number of results; with fewer nothing is revealed, and FederatedError is raised.
-        """
-        ...
-
-
-class PlainAggregation:
-    """Aggregation in which the server sees each result. For a linear strategy only the sum is kept."""
-
     least = 1
 
     def __init__(self) -> None:
@@ -76,13 +33,42 @@ class PlainAggregation:
         self.left_out: dict[str, str] = {}
         self.refused: dict[str, str] = {}
         self.traffic = Traffic()
-        self._strategy: Strategy
-        self._round: Round
-        self._reset()
 
     def left(self, count: int) -> int:
         """Return the minimum number of clients at the end of a round that started with `count`."""
         return 1
+
+    def begin(self, round: Round, clients: Mapping[str, Any], strategy: Strategy) -> dict[str, dict[str, Any]]:
+        """Start a round with the chosen clients, by name and in order.
+
+        Returns the settings by the name of a modifier, for each client. A client that is missing is not called to
+        train.
+        """
+        raise NotImplementedError(f"{type(self).__name__}: an aggregation must implement begin")
+
+    def add(self, client: str, result: dict[str, Any]) -> None:
+        """Add the result of a client's "train" call; raises FederatedError if it is invalid."""
+        raise NotImplementedError(f"{type(self).__name__}: an aggregation must implement add")
+
+    def drop(self, client: str) -> None:
+        """Record that a client will not answer in this round."""
+
+    def finish(self, least: int = 1) -> Total:
+        """End the round and return the sum of the results.
+
+        With fewer than `least` results nothing is revealed, and FederatedError is raised.
+        """
+        raise NotImplementedError(f"{type(self).__name__}: an aggregation must implement finish")
+
+
+class PlainAggregation(Aggregation):
+    """Aggregation in which the server sees each result. For a linear strategy only the sum is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._strategy: Strategy
+        self._round: Round
+        self._reset()
 
     def _reset(self) -> None:
         """Discard all results."""

@@ -1,17 +1,20 @@
-"""Checkpoint: the state after the last completed round, in one file that is written atomically."""
+"""Checkpoint: the state after the last completed round, in one file that is written atomically; identity of a run."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from syft.exceptions import FederatedError, SerdeError
+from syft.federated.server.model import SharedModel
+from syft.federated.server.settings import RunSettings
+from syft.federated.strategies.strategy import Strategy
 from syft.serde import deserialize, serialize
 
 FILE, LOCK = "checkpoint.syft", "lock"
@@ -22,11 +25,7 @@ _CALLED = {"layout": "model", "settings": "setting of its strategy", "secure": "
 
 
 class Checkpoint:
-    """The file of a run in a folder.
-
-    Args:
-        folder: the folder; it is created if missing.
-    """
+    """The file of a run in a folder."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
@@ -79,14 +78,30 @@ class Checkpoint:
                 os.close(folder)
 
 
-def check_same(folder: object, mine: dict[str, Any], theirs: dict[str, Any]) -> None:
-    """Raise if a checkpoint belongs to another run.
+def run_identity(
+    model: SharedModel, strategy: Strategy, settings: RunSettings, is_secure: bool, privacies: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the properties that distinguish this run from another one."""
+    plans = (model.plan.code + model.loss.code).encode()
+    return {
+        "strategy": strategy.name or type(strategy).__name__,
+        "settings": strategy.settings(),
+        "layout": model.layout.fingerprint(),
+        "model": hashlib.blake2b(plans, digest_size=16).hexdigest(),
+        "training": settings.payload(),
+        "secure": is_secure,
+        **{name: None if privacy is None else privacy.settings() for name, privacy in privacies.items()},
+    }
 
-    Args:
-        folder: the folder of the checkpoint.
-        mine: the identity of this run.
-        theirs: the identity of the run in the checkpoint.
-    """
+
+def client_seed(seed: int, round: int, attempt: int, name: str) -> int:
+    """Return a number below 2^63 that is specific to a client in an attempt at a round."""
+    digest = hashlib.blake2b(f"{seed}:{round}:{attempt}:{name}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+def check_same(folder: object, mine: dict[str, Any], theirs: dict[str, Any]) -> None:
+    """Raise if a checkpoint belongs to another run, by the results of `run_identity`."""
     for name, value in mine.items():
         if _plain(theirs.get(name)) != _plain(value):
             raise FederatedError(

@@ -11,13 +11,7 @@ from syft.federated.server.settings import RunSettings
 
 
 class ClientSampler:
-    """Chooses the clients of a run's rounds.
-
-    Args:
-        clients: the clients by index.
-        settings: the settings of the run.
-        dispatcher: knows which clients are busy.
-        privacy: draws the clients in secret; None for a public choice.
+    """Chooses the clients of a run's rounds: in secret by `privacy`, or else publicly.
 
     Attributes:
         drawn: the round and the indices of the clients drawn in secret for it. They are kept until the round counts:
@@ -31,14 +25,7 @@ class ClientSampler:
         self.is_short = False
 
     def choose(self, number: int, attempt: int, seed: int, least: int) -> dict[str, Any]:
-        """Return the clients of a round by name.
-
-        Args:
-            number: the number of the round.
-            attempt: the number of the attempt at it.
-            seed: the seed of the run.
-            least: minimum number of clients; a smaller secret draw becomes an empty one.
-        """
+        """Return the clients of a round by name. A secret draw of fewer than `least` becomes an empty one."""
         count = len(self._clients)
         numbers: Sequence[int]
         if self._privacy is not None:

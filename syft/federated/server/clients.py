@@ -1,11 +1,16 @@
-"""Clients: the holders of data in a federated run, as seen by the server."""
+"""Clients: the holders of data in a federated run, as seen by the server.
+
+A client has a `name` that is unique in the run, `is_here`, whether its calls run in this process, so that threads would
+not help, and `call(run, name, payload, timeout)`, which makes a call of `syft.federated.client.session` and returns its
+result.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol, overload
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch.utils.data import TensorDataset
@@ -26,36 +31,8 @@ from syft.workers.virtual import VirtualWorker
 MAX_RUNS = 16
 
 
-class Client(Protocol):
-    """A holder of data.
-
-    Attributes:
-        name: its name, unique in a run.
-        is_here: whether its calls run in this process, so that threads would not help.
-    """
-
-    name: str
-    is_here: bool
-
-    def call(self, run: str, name: str, payload: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
-        """Call the client, and wait for its result.
-
-        Args:
-            run: the id of the run.
-            name: the name of the call.
-            payload: the arguments: plain values, tensors and plans by name.
-            timeout: maximum seconds to wait.
-        """
-        ...
-
-
 class WorkerClient:
-    """A worker and a data set at it.
-
-    Args:
-        worker: the worker.
-        data: the key of the data set, or pointers to samples and targets.
-    """
+    """A worker and a data set at it: its key, or pointers to samples and targets."""
 
     def __init__(self, worker: Any, data: Any) -> None:
         self.worker = worker
@@ -107,10 +84,7 @@ class ClientStateCache:
 class LocalClient:
     """A client whose data is in this process, for simulations and tests.
 
-    Args:
-        name: its name.
-        dataset: its samples and targets.
-        memories: state of clients from round to round, shared by the clients of a simulation.
+    The clients of a simulation share `memories`, their state from round to round.
     """
 
     is_here = True
@@ -134,44 +108,19 @@ class LocalClient:
         return f"<LocalClient {self.name!r}, {len(self.dataset)} samples>"
 
 
-class ClientList(Sequence[Any]):
-    """A list of clients.
-
-    Args:
-        clients: the clients.
-    """
-
-    def __init__(self, clients: list[Any]) -> None:
-        names = [client.name for client in clients]
-        double, times = Counter(names).most_common(1)[0]
-        if times > 1:
-            raise FederatedError(f"Two clients are named {double!r}. Each client can take part once.")
-        self._clients = clients
-
-    def __len__(self) -> int:
-        return len(self._clients)
-
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Any]: ...
-    def __getitem__(self, index: int | slice) -> Any:
-        return self._clients[index]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._clients)
+def _distinct(clients: list[Any]) -> list[Any]:
+    """Return clients; raises if two have the same name."""
+    double, times = Counter(client.name for client in clients).most_common(1)[0]
+    if times > 1:
+        raise FederatedError(f"Two clients are named {double!r}. Each client can take part once.")
+    return clients
 
 
 def as_clients(given: object, dataset: str | None) -> Sequence[Any]:
-    """Return the clients for the `clients` argument of `run`.
-
-    Args:
-        given: workers, a federated data set, data sets, clients, or a sequence of clients.
-        dataset: the key of the data set at each worker, if workers are given.
-    """
+    """Return the clients for the `clients` argument of `run`."""
     if isinstance(given, FederatedDataset):
         parts = [given[name] for name in given.workers]
-        return ClientList([WorkerClient(part.location, (part.data, part.targets)) for part in parts])
+        return _distinct([WorkerClient(part.location, (part.data, part.targets)) for part in parts])
     if isinstance(given, Sequence) and not isinstance(given, list | tuple | str):
         if not len(given):
             raise FederatedError("There are no clients to train with.")
@@ -181,7 +130,7 @@ def as_clients(given: object, dataset: str | None) -> Sequence[Any]:
     made = [_as_client(number, one, dataset) for number, one in enumerate(given)]
     if not made:
         raise FederatedError("There are no clients to train with.")
-    return ClientList(made)
+    return _distinct(made)
 
 
 def _as_client(number: int, one: Any, dataset: str | None) -> Any:

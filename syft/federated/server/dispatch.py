@@ -11,14 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 
 class Job(NamedTuple):
-    """One call to one client.
-
-    Attributes:
-        client: the client.
-        run: the id of the run.
-        call: the name of the call.
-        payload: the arguments of the call.
-    """
+    """One call to one client."""
 
     client: Any
     run: str
@@ -31,30 +24,6 @@ class Job(NamedTuple):
             return self.client.call(self.run, self.call, self.payload, timeout)
         except Exception as error:
             return error
-
-
-class DispatchTarget:
-    """A client in one run, as seen by an aggregation.
-
-    Args:
-        client: the client.
-        run: the id of the run.
-    """
-
-    __slots__ = ("_client", "_run", "is_here", "name")
-
-    def __init__(self, client: Any, run: str) -> None:
-        self._client, self._run = client, run
-        self.name, self.is_here = client.name, client.is_here
-
-    def call(self, name: str, payload: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
-        """Call the client and return its result."""
-        found: dict[str, Any] = self._client.call(self._run, name, payload, timeout)
-        return found
-
-    def job(self, name: str, payload: dict[str, Any]) -> Job:
-        """Return the same call as a job for a dispatcher."""
-        return Job(self._client, self._run, name, payload)
 
 
 Outcome = tuple[str, Any]
@@ -72,28 +41,8 @@ class Dispatcher(Protocol):
         ...
 
 
-class InlineDispatcher:
-    """Makes calls one after the other, for clients that compute in this process."""
-
-    def run(self, jobs: Sequence[Job], timeout: float | None) -> Iterator[Outcome]:
-        """Make the calls in order; calls after the timeout are skipped."""
-        end = None if timeout is None else time.monotonic() + timeout
-        for job in jobs:
-            if end is not None and time.monotonic() >= end:
-                return
-            yield job.client.name, job.do(None)
-
-    def is_busy(self, name: str) -> bool:
-        """Return False: each call ends before the next one starts."""
-        return False
-
-
 class ThreadDispatcher:
-    """Makes each call in its own thread, for remote clients.
-
-    Args:
-        most: maximum number of concurrent calls.
-    """
+    """Makes each call in its own thread, for remote clients."""
 
     def __init__(self, most: int = 256) -> None:
         self.most = most
@@ -141,7 +90,7 @@ class MixedDispatcher:
     """Makes calls to all kinds of clients: remote calls start first, then those of this process."""
 
     def __init__(self) -> None:
-        self.threads, self.inline = ThreadDispatcher(), InlineDispatcher()
+        self._threads = ThreadDispatcher()
         self._pools: dict[int, Dispatcher] = {}
 
     def run(self, jobs: Sequence[Job], timeout: float | None) -> Iterator[Outcome]:
@@ -150,7 +99,7 @@ class MixedDispatcher:
         elsewhere: dict[int, list[Job]] = {}
         for job in jobs:
             if not job.client.is_here:
-                pool = getattr(job.client, "dispatcher", self.threads)
+                pool = getattr(job.client, "dispatcher", self._threads)
                 self._pools[id(pool)] = pool
                 elsewhere.setdefault(id(pool), []).append(job)
         if not here and len(elsewhere) == 1:
@@ -161,7 +110,10 @@ class MixedDispatcher:
         done = queue.SimpleQueue[Outcome | None]()
         for pool_id, some in elsewhere.items():
             _follow(self._pools[pool_id], some, timeout, done)
-        yield from self.inline.run(here, timeout)
+        for job in here:  # one after the other; those after the timeout are skipped
+            if end is not None and time.monotonic() >= end:
+                break
+            yield job.client.name, job.do(None)
         under_way = len(elsewhere)
         while under_way:
             try:

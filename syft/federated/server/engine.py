@@ -17,10 +17,9 @@ from syft.exceptions import FederatedError, SyftError
 from syft.federated.history.records import History, RoundRecord
 from syft.federated.history.round_outcome import MAX_REASON, RoundFailedError, RoundOutcome, shortened
 from syft.federated.server.aggregation import Aggregation
-from syft.federated.server.checkpoint import Checkpoint, check_same
+from syft.federated.server.checkpoint import Checkpoint, check_same, client_seed, run_identity
 from syft.federated.server.client_sampling import ClientSampler
-from syft.federated.server.dispatch import Dispatcher, DispatchTarget, Job
-from syft.federated.server.identity import client_seed, run_identity
+from syft.federated.server.dispatch import Dispatcher, Job
 from syft.federated.server.local_privacy_tracker import LocalPrivacyTracker
 from syft.federated.server.model import SharedModel
 from syft.federated.server.progress import RunProgress
@@ -33,7 +32,7 @@ LOGGER = logging.getLogger(__name__)
 
 
 class Engine:
-    """The state of one run.
+    """The state of one run; see `run` for its arguments.
 
     Args:
         model: the shared model.
@@ -42,10 +41,10 @@ class Engine:
         settings: the settings of the run.
         aggregation: a function of the run's id that returns the aggregation.
         dispatcher: makes the calls.
-        privacy: differential privacy for each client; None for none.
-        local_privacy: differential privacy for each sample, applied by the clients; None for none.
-        evaluate: a function of the model, or a local data set, evaluated after each round.
-        checkpoint: stores the run; None to store nothing.
+        privacy: differential privacy for each client.
+        local_privacy: differential privacy for each sample, applied by the clients.
+        evaluate: a function of the model, or a local data set.
+        checkpoint: stores the run.
         is_secure: whether the aggregation hides single results. A resumed run must use the same value.
     """
 
@@ -222,9 +221,7 @@ class Engine:
         if not members:
             raise RoundFailedError("All clients are still busy with an earlier round.")
         try:
-            added = self.aggregation.begin(
-                round, {n: DispatchTarget(c, self.run) for n, c in members.items()}, self.strategy
-            )
+            added = self.aggregation.begin(round, members, self.strategy)
         except FederatedError as error:
             answers.leave_out(members, (), self.aggregation.left_out)
             raise RoundFailedError(str(error), answers) from None
@@ -294,7 +291,7 @@ class Engine:
             "round": round.number,
             # A new one for each attempt: sums of two attempts with different clients must not share updates.
             "seed": client_seed(self.seed, round.number, attempt, client.name),
-            "terms": modifiers,
+            "modifiers": modifiers,
             **self.settings.payload(),
         }
         return Job(client, self.run, "train", payload)

@@ -9,43 +9,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from syft.exceptions import FederatedError
 from syft.federated.server.dispatch import Dispatcher, Job
+
+if TYPE_CHECKING:
+    from syft.dp.training.sample_privacy import SamplePrivacy
 
 LOGGER = logging.getLogger(__name__)
 # Seconds that clients have to report their privacy loss at the end of a run.
 _PATIENCE = 30.0
 
 
-class LocalPrivacy(Protocol):
-    """Differential privacy of the clients' samples, with its accounting; `SamplePrivacy` implements it."""
-
-    neighbours: Any
-    epsilon: Any
-
-    def modifiers(self, rounds: int) -> dict[str, Any]: ...  # noqa: D102
-
-    def check(self, client: str, result: object) -> None: ...  # noqa: D102
-
-    def add(self, client: str, result: object) -> None: ...  # noqa: D102
-
-    def add_all(self, client: str, spent: object) -> None: ...  # noqa: D102
-
-    def state(self) -> dict[str, Any]: ...  # noqa: D102
-
-    def load_state(self, state: dict[str, Any]) -> None: ...  # noqa: D102
-
-
 class LocalPrivacyTracker:
-    """Tracks the privacy loss of clients that train with differential privacy; does nothing otherwise.
+    """Tracks the privacy loss of clients that train with differential privacy; does nothing otherwise."""
 
-    Args:
-        privacy: the clients' privacy, with its accounting; None for none.
-    """
-
-    def __init__(self, privacy: LocalPrivacy | None) -> None:
+    def __init__(self, privacy: SamplePrivacy | None) -> None:
         self.privacy = privacy
         # Clients that were called to train and have not reported their loss since.
         self._silent: set[str] = set()

@@ -6,14 +6,13 @@ import contextlib
 import copy
 import inspect
 import numbers
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from syft.exceptions import FederatedError, TrainingError
 from syft.federated.client.evaluation import Evaluation, evaluate
-from syft.federated.client.fit_loop import _argument_names, loss_caller, output_of
+from syft.federated.client.fit_loop import loss_caller, output_of
 from syft.federated.client.local_training import draws, split_state
 from syft.federated.client.state_vector import StateLayout
 from syft.federated.client.train_config import TrainConfig
@@ -29,10 +28,7 @@ _EXAMPLE = (
 class SharedModel:
     """A model and its loss as plans, and their state.
 
-    Args:
-        model: a module, or a built plan.
-        loss_fn: a function of output and target, a module, or a built plan.
-        example: some samples and their targets, if the model or the loss must be recorded.
+    The example, some samples and their targets, is needed if the model or the loss must be recorded.
     """
 
     def __init__(self, model: object, loss_fn: object, example: tuple[torch.Tensor, torch.Tensor] | None) -> None:
@@ -76,7 +72,7 @@ class SharedModel:
         with torch.no_grad(), kept, explained(self._module, data, target, "model"):
             output = self.plan.copy()(data)  # a copy: norms update their running statistics
         with explained(self._module, data, target, "loss", output):
-            return Plan(name="loss", forward_func=_in_order(loss_fn)).build(output, target)
+            return Plan(name="loss", forward_func=loss_caller(loss_fn)).build(output, target)
 
     def load(self, state: torch.Tensor) -> None:
         """Replace the state."""
@@ -94,19 +90,14 @@ class SharedModel:
         if self._module is None:
             return self.plan.copy()
         found = copy.deepcopy(self._module)
-        self._restore_modes(found)
+        for name, part in found.named_modules():
+            part.training = self._modes[name]
         for parameter in found.parameters():
             parameter.grad = None
         return found
 
-    def _restore_modes(self, module: torch.nn.Module) -> None:
-        for name, part in module.named_modules():
-            part.training = self._modes[name]
-
     def evaluate(self, wanted: object) -> dict[str, float]:
         """Return measurements of the model: from a function of it, or on a local data set."""
-        if wanted is None:
-            return {}
         if callable(wanted):
             found = wanted(self.result().eval() if self._module is not None else self.result())
             if found is None:
@@ -128,7 +119,7 @@ class SharedModel:
                 loss_caller(self.loss.copy())(output, target)
 
     def _measured(self, dataset: Any) -> dict[str, float]:
-        model: Any = self.plan if self._module is None else _Wrapped(copy.deepcopy(self._module).eval())
+        model: Any = self.plan if self._module is None else copy.deepcopy(self._module)
         targets = dataset[0][1] if not isinstance(dataset, tuple) else None
         counted = targets is None or not torch.as_tensor(targets).dtype.is_floating_point
         wanted = Evaluation(False, -1, True, counted)
@@ -142,18 +133,6 @@ class SharedModel:
 def _figure(value: Any) -> float:
     """Return a measurement as a number."""
     return float(value.detach()) if isinstance(value, torch.Tensor) else float(value)
-
-
-class _Wrapped(torch.nn.Module):
-    """Calls a module with positional arguments."""
-
-    def __init__(self, module: torch.nn.Module) -> None:
-        super().__init__()
-        self.module = module
-
-    def forward(self, *args: object) -> Any:
-        """Call the module."""
-        return self.module(*args)
 
 
 def _recorded_model(module: torch.nn.Module, data: torch.Tensor) -> Plan:
@@ -175,13 +154,3 @@ def _example(example: object) -> tuple[torch.Tensor, torch.Tensor]:
     if not isinstance(data, torch.Tensor) or not isinstance(target, torch.Tensor) or len(data) != len(target):
         raise TrainingError(_EXAMPLE)
     return data.detach(), target.detach()
-
-
-def _in_order(loss_fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a loss of output and target, in this order."""
-    is_turned = _argument_names(loss_fn)[:1] == ["target"]
-
-    def loss(output: torch.Tensor, target: object) -> Any:
-        return loss_fn(target, output) if is_turned else loss_fn(output, target)
-
-    return loss

@@ -6,22 +6,15 @@ import sys
 from types import TracebackType
 from typing import Any
 
-from syft.federated.history.html import size_text
-from syft.federated.history.records import RoundRecord
+from syft.federated.history.records import RoundRecord, size_text
 
 
 class RunProgress:
-    """A progress bar, shown on a terminal or in a notebook.
-
-    Args:
-        total: total number of rounds.
-        done: number of completed rounds.
-        shown: whether to show it; None to show it on a terminal or in a notebook.
-    """
+    """A progress bar; if `shown` is None, it is shown on a terminal or in a notebook only."""
 
     def __init__(self, total: int, done: int, shown: bool | None) -> None:
         self._bar: Any = None
-        if shown or (shown is None and _is_watched()):
+        if shown or (shown is None and (sys.stderr.isatty() or "ipykernel" in sys.modules)):
             self._bar = _make_bar(total, done)
 
     def __enter__(self) -> RunProgress:
@@ -46,10 +39,6 @@ class RunProgress:
         text = "  ".join(f"{name} {value:.3g}" for name, value in figures.items())
         sent = size_text(record.bytes_out + record.bytes_in)
         bar.update(task, advance=1, figures=f"{text}  {record.answered}/{record.asked} clients  {sent}")
-
-
-def _is_watched() -> bool:
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
 def _make_bar(total: int, done: int) -> Any:

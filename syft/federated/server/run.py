@@ -208,7 +208,7 @@ def _found_example(clients: Sequence[Any]) -> tuple[torch.Tensor, torch.Tensor] 
         data, targets = two_tensors(first.dataset)
         return data[:2], targets[:2]
     if isinstance(first, WorkerClient) and first._pointers is not None:
-        forms = [(pointer.shape, pointer.dtype) for pointer in first._pointers]
-        data, targets = (torch.zeros((min(2, shape[0]), *shape[1:]), dtype=dtype) for shape, dtype in forms)
+        specs = [(pointer.shape, pointer.dtype) for pointer in first._pointers]
+        data, targets = (torch.zeros((min(2, shape[0]), *shape[1:]), dtype=dtype) for shape, dtype in specs)
         return data, targets
     return None

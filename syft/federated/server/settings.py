@@ -8,27 +8,12 @@ from typing import Any
 import torch
 
 from syft.exceptions import TrainingError
-from syft.federated.client.train_config import TrainConfig
+from syft.federated.client.train_config import ROUND_SETTINGS, TrainConfig
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunSettings:
-    """The arguments of `run`, apart from the model and the clients.
-
-    Attributes:
-        rounds: total number of rounds.
-        optimizer: the optimizer at the clients: its name in torch.optim, or its class.
-        optimizer_args: its settings.
-        batch_size: number of samples in a batch.
-        epochs: number of passes over a client's data in a round.
-        max_nr_batches: maximum number of batches of a client in a round; -1 for no limit.
-        shuffle: whether to draw a new order of the samples for each epoch.
-        clients_per_round: number of clients in a round, or their share; None for all.
-        min_clients: minimum number of results for a round to count.
-        round_timeout: seconds after which a round ends with the results so far; None to wait for all.
-        seed: makes runs repeatable; None for a random one.
-        attempts: maximum number of attempts at a round.
-    """
+    """The arguments of `run` that it documents, apart from the model and the clients."""
 
     rounds: int
     optimizer: str | type[torch.optim.Optimizer] = "SGD"
@@ -73,27 +58,11 @@ class RunSettings:
 
     def training(self) -> TrainConfig:
         """Return the training settings of the clients."""
-        return TrainConfig(
-            batch_size=self.batch_size,
-            epochs=self.epochs,
-            optimizer=self.optimizer,
-            optimizer_args=self.optimizer_args,
-            max_nr_batches=self.max_nr_batches,
-            shuffle=self.shuffle,
-            id="federated",
-        )
+        return TrainConfig(id="federated", **{name: getattr(self, name) for name in ROUND_SETTINGS})
 
     def payload(self) -> dict[str, Any]:
         """Return the training settings as sent to each client."""
-        config = self.training()
-        return {
-            "batch_size": config.batch_size,
-            "epochs": config.epochs,
-            "optimizer": config.optimizer,
-            "optimizer_args": config.optimizer_args,
-            "max_nr_batches": config.max_nr_batches,
-            "shuffle": config.shuffle,
-        }
+        return self.training().round_settings()
 
     def count(self, clients: int) -> int:
         """Return the number of clients in a round, out of all clients."""

@@ -15,15 +15,7 @@ from syft.exceptions import SyftError, TrainingError
 def explained(
     module: torch.nn.Module | None, data: torch.Tensor, target: torch.Tensor, what: str, output: Any = None
 ) -> Iterator[None]:
-    """Turn an error of torch into one that names the model, the samples and the targets.
-
-    Args:
-        module: the model; None if it is a plan.
-        data: some samples.
-        target: their targets.
-        what: the part that failed, "model" or "loss".
-        output: the model's output, if the loss failed.
-    """
+    """Turn an error of torch in `what`, "model" or "loss", into one that names the model, samples and targets."""
     try:
         yield
     except SyftError:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, overload
 
 import torch
 from torch.utils.data import TensorDataset
 
 from syft.exceptions import TrainingError
-from syft.federated.client.fit_loop import AS_TENSORS, batches
+from syft.federated.client.fit_loop import pair_of
 from syft.federated.partition import partition_of
 from syft.federated.server.clients import ClientStateCache, LocalClient
 
@@ -72,9 +72,6 @@ class Simulation(Sequence[Any]):
             return self.pool.client(number, name)
         return LocalClient(name, self.part(number), self._memories)
 
-    def __iter__(self) -> Iterator[Any]:
-        return (self[number] for number in range(len(self)))
-
     def close(self) -> None:
         """Stop the processes of the backend, if any."""
         if self.pool is not None:
@@ -96,12 +93,7 @@ def two_tensors(dataset: Any) -> tuple[torch.Tensor, torch.Tensor]:
     if isinstance(dataset, tuple | list) and len(dataset) == 2:
         pair: Any = tuple(dataset)
     else:
-        as_tensors = AS_TENSORS.get(type(dataset))
-        pair = None if as_tensors is None else as_tensors(dataset)
-        if pair is None:
-            if not len(dataset):
-                raise TrainingError("The data set has no samples.")
-            pair = next(batches(dataset, len(dataset), shuffle=False))
+        pair = pair_of(dataset)
     data, targets = (torch.as_tensor(part).detach() for part in pair)
     if data.dim() == 0 or targets.dim() == 0 or len(data) != len(targets) or not len(data):
         raise TrainingError("A data set must be a tensor of samples and a tensor of as many targets, at least one.")

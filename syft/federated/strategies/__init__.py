@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from syft.exceptions import TrainingError
-from syft.federated.strategies.fedadam import FedAdam
-from syft.federated.strategies.fedavg import FedAvg
-from syft.federated.strategies.fedavgm import FedAvgM
-from syft.federated.strategies.fedmedian import FedMedian
-from syft.federated.strategies.fedprox import FedProx
-from syft.federated.strategies.fedyogi import FedYogi
-from syft.federated.strategies.krum import Krum
+from syft.federated.strategies.averaging import FedAdam, FedAvg, FedAvgM, FedProx, FedYogi
+from syft.federated.strategies.robust import FedMedian, Krum, TrimmedMean
 from syft.federated.strategies.scaffold import Scaffold
 from syft.federated.strategies.strategy import Answer, Round, Strategy, Total
-from syft.federated.strategies.trimmed_mean import TrimmedMean
 
 __all__ = [
     "STRATEGIES", "Answer", "FedAdam", "FedAvg", "FedAvgM", "FedMedian", "FedProx", "FedYogi", "Krum", "Round",
@@ -34,11 +28,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
 
 
 def strategy_of(value: object) -> Strategy:
-    """Return a strategy: the one given, or a new one of a class or name.
-
-    Args:
-        value: a strategy, its class, or its name such as "fedavg".
-    """
+    """Return a strategy: the one given, or a new one of a class or a name such as "fedavg"."""
     if isinstance(value, Strategy):
         return value
     kind = STRATEGIES.get(value.lower()) if isinstance(value, str) else value

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 
 from syft.exceptions import FederatedError, StateLostError
-from syft.federated.strategies.server_optimizer import ServerOptimizer
+from syft.federated.strategies.averaging import ServerOptimizer
 from syft.federated.strategies.strategy import Round, Total
 from syft.federated.validation import bounded, same_size, saved_vector
 
@@ -33,6 +33,7 @@ class Scaffold(ServerOptimizer):
 
     name: ClassVar[str] = "Scaffold"
     extras: ClassVar[tuple[str, ...]] = ("control",)
+    setting_names: ClassVar[tuple[str, ...]] = ("server_lr",)
 
     def __init__(self, server_lr: float = 1.0) -> None:
         super().__init__(server_lr, weighted=False)
@@ -77,10 +78,6 @@ class Scaffold(ServerOptimizer):
                 self._versions, self._lost = {}, set()
             else:
                 self._versions.update(dict.fromkeys(clients, round.number))
-
-    def settings(self) -> dict[str, Any]:
-        """Return the learning rate of the server."""
-        return {"server_lr": self.server_lr}
 
     def state(self) -> dict[str, Any]:
         """Return the sum of the controls, and the last counted round of each client."""

@@ -77,6 +77,8 @@ class Strategy:
     is_linear: ClassVar[bool] = True
     # Names of the extra vectors in the clients' results; they have the size of the parameters.
     extras: ClassVar[tuple[str, ...]] = ()
+    # Names of the attributes that `settings` returns.
+    setting_names: ClassVar[tuple[str, ...]] = ("weighted",)
 
     def __init__(self, weighted: bool = True) -> None:
         self.weighted = weighted
@@ -105,7 +107,7 @@ class Strategy:
 
     def settings(self) -> dict[str, Any]:
         """Return plain numbers by name that distinguish this strategy from others of its class."""
-        return {"weighted": self.weighted}
+        return {name: getattr(self, name) for name in self.setting_names}
 
     def state(self) -> dict[str, Any]:
         """Return the state to keep from round to round: plain values and tensors by name."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
 from syft.exceptions import TrainingError
-from syft.federated.client.local_training import LocalRound, Modifier, modifier
+from syft.federated.client.modifiers.modifier import Modifier
+
+if TYPE_CHECKING:
+    from syft.federated.client.local_training import LocalRound
 
 MIN_CLIP, MAX_CLIP = 1e-9, 1e9
 # Keeps a clipped update below its bound despite rounding.
 _MARGIN = 1.0 - 2.0**-20
 
 
-@modifier("clipping")
 class Clipping(Modifier):
     """Clip the update over parameters and buffers together; the client counts once, regardless of its samples.
 
@@ -23,6 +25,7 @@ class Clipping(Modifier):
         settings: `clip`, the largest norm.
     """
 
+    name: ClassVar[str] = "clipping"
     order: ClassVar[int] = 50
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -41,12 +44,7 @@ class Clipping(Modifier):
 
 
 def clipped_update(update: torch.Tensor, clip: float) -> torch.Tensor:
-    """Return an update clipped to the norm `clip`; zeros if it is not finite.
-
-    Args:
-        update: a flat vector.
-        clip: the largest norm.
-    """
+    """Return an update clipped to the norm `clip`; zeros if it is not finite."""
     exact = update.detach().to(torch.float64)
     norm = float(exact.norm())
     if not math.isfinite(norm):

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from syft.exceptions import TrainingError
 from syft.federated.client.dp_settings import settings_from
 from syft.federated.client.dp_training import prepare, step_seconds_of
-from syft.federated.client.local_training import MODIFIERS, LocalRound, Modifier, modifier
-from syft.federated.client.session import ClientSession, answers
+from syft.federated.client.fit_loop import pair_of
+from syft.federated.client.modifiers.modifier import Modifier
 from syft.federated.client.train_config import MAX_COUNT
 from syft.workers.access.policy import check_release, pay
+
+if TYPE_CHECKING:
+    from syft.federated.client.local_training import LocalRound
+    from syft.federated.client.session import ClientSession
 
 _MEMORY = "dp_sgd"
 # Modifiers that use only the model and its update, so they do not affect the privacy loss.
 _HARMLESS = frozenset({"clipping", "control", "dp_sgd", "masking", "proximal"})
 
 
-@modifier("dp_sgd")
 class DPSGD(Modifier):
     """Draw batches in secret, clip the gradient of each sample, and add noise to their sum.
 
@@ -25,6 +28,7 @@ class DPSGD(Modifier):
         settings: the settings of `SampleSettings` by name, and `rounds`, the planned number of rounds.
     """
 
+    name: ClassVar[str] = "dp_sgd"
     order: ClassVar[int] = -50
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -38,16 +42,14 @@ class DPSGD(Modifier):
     def train(self, work: LocalRound) -> bool:
         """Pay, then train."""
         client = work.client
-        strange = [
-            name for name, kind in MODIFIERS.items() if name not in _HARMLESS and kind in map(type, work.modifiers)
-        ]
+        strange = [each.name for each in work.modifiers if each.name not in _HARMLESS]
         if strange:
             raise TrainingError(f"The modifier {strange[0]!r} can't be combined with private training at the clients.")
         spent = client.memory.get(_MEMORY)
         training = prepare(
             work.plan,
             work.loss,
-            client.tensors(),
+            pair_of(client.dataset),
             self.privacy,
             work.config,
             spent,
@@ -63,7 +65,6 @@ class DPSGD(Modifier):
         return True
 
 
-@answers("spent", derives=False)
 def spent(client: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
     """Return the privacy loss of this client in the run so far; it does not depend on the samples' values."""
     return {"spent": client.memory.get(_MEMORY)}

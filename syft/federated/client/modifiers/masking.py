@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
 from syft.exceptions import TrainingError
-from syft.federated.client.local_training import MODIFIERS, LocalRound, Modifier, modifier
+from syft.federated.client.modifiers.modifier import Modifier
 from syft.federated.client.secure_aggregation.packing import Packing, check_range
 from syft.federated.client.secure_aggregation.participant import Masked
 from syft.federated.client.secure_aggregation.transcript import context_of
 
+if TYPE_CHECKING:
+    from syft.federated.client.local_training import LocalRound
+
 _NAMES = {"round", "sealed", "weighted", "extras", "max_update", "max_samples"}
 
 
-@modifier("masking")
 class Masking(Modifier):
     """Masks the update, the number of samples, the loss and the extra vectors.
 
@@ -25,6 +27,7 @@ class Masking(Modifier):
             and max_samples.
     """
 
+    name: ClassVar[str] = "masking"
     order: ClassVar[int] = 100
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -49,7 +52,7 @@ class Masking(Modifier):
         self._report = _report_of(work)
         client = work.client
         self._member = Masked(client.memory, client.run, work.round, self.settings["sealed"])
-        self._context = context_of(work, {kind: name for name, kind in MODIFIERS.items()})
+        self._context = context_of(work)
 
     def finish(self, work: LocalRound) -> None:
         """Replace the whole result by the masked vector."""
@@ -78,7 +81,7 @@ class Masking(Modifier):
 
 def _report_of(work: LocalRound) -> tuple[str, ...]:
     """Return the names of results that leave unmasked: the privacy loss, if it reveals nothing of the data."""
-    private = [each for each in work.modifiers if type(each) is MODIFIERS.get("dp_sgd")]
+    private = [each for each in work.modifiers if each.name == "dp_sgd"]
     if any(each.settings.get("rate") is None for each in private):
         raise TrainingError(
             "The privacy loss of private training reveals the number of samples, unless the rate is given. With secure "

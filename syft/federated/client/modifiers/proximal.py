@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
 from syft.exceptions import TrainingError
-from syft.federated.client.local_training import LocalRound, Modifier, modifier
-from syft.federated.client.modifiers.vector_slices import Pairs, add_to_gradient, pieces, require_all_steps
+from syft.federated.client.modifiers.modifier import Modifier, Pairs, add_to_gradient, pieces, require_all_steps
+
+if TYPE_CHECKING:
+    from syft.federated.client.local_training import LocalRound
 
 
-@modifier("proximal")
 class Proximal(Modifier):
     """Adds the gradient of `mu / 2 * |w - w_start|^2` to that of the parameters.
 
     Args:
         settings: `mu`, a non-negative number.
     """
+
+    name: ClassVar[str] = "proximal"
 
     def __init__(self, settings: dict[str, Any]) -> None:
         super().__init__(settings)

@@ -8,18 +8,26 @@ arrived and the round was completed.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
 from syft.exceptions import StateLostError, TrainingError
-from syft.federated.client.local_training import MAX_ROUND, LocalRound, Modifier, modifier
-from syft.federated.client.modifiers.vector_slices import Pairs, add_to_gradient, pieces, require_all_steps
+from syft.federated.client.modifiers.modifier import (
+    MAX_ROUND,
+    Modifier,
+    Pairs,
+    add_to_gradient,
+    pieces,
+    require_all_steps,
+)
+
+if TYPE_CHECKING:
+    from syft.federated.client.local_training import LocalRound
 
 MEMORY = "control"
 
 
-@modifier("control")
 class ScaffoldControl(Modifier):
     """Steps along `gradient - own control + mean control`, and computes the next control from the result.
 
@@ -28,6 +36,8 @@ class ScaffoldControl(Modifier):
             that the control of this client was counted in last, 0 if there is none; `plain`, whether to train
             without controls in this round and to drop the own one.
     """
+
+    name: ClassVar[str] = "control"
 
     def __init__(self, settings: dict[str, Any]) -> None:
         super().__init__(settings)

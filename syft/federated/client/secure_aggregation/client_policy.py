@@ -150,12 +150,8 @@ def require_secure(
     worker.__dict__[_ATTRIBUTE] = ClientPolicy(True, min_clients, identity, listed, float(min_threshold))
 
 
-def policy_of(client: ClientSession) -> ClientPolicy:
-    """Return the conditions of the owner of a client."""
-    return _policy(client.worker)
-
-
 def _policy(worker: object) -> ClientPolicy:
+    """Return the conditions of the owner of a worker; none for a simulated client."""
     found: ClientPolicy = NO_POLICY if worker is None else worker.__dict__.get(_ATTRIBUTE, NO_POLICY)
     return found
 
@@ -173,11 +169,7 @@ def check_hidden(client: ClientSession, name: str, modifiers: Any) -> None:
 
 
 def check_unmasked(worker: BaseWorker) -> None:
-    """Raise if the owner of a worker requires masks for all training and evaluation.
-
-    Args:
-        worker: the worker, whose result would not be masked.
-    """
+    """Raise if the owner of a worker requires masks for all training and evaluation."""
     _refuse(worker, str(getattr(worker, "id", "")))
 
 

@@ -36,11 +36,7 @@ def public_of(secret: bytes) -> bytes:
 
 
 class PairwiseSecret:
-    """A secret key for agreeing on pairwise secrets.
-
-    Args:
-        secret: its 32 bytes.
-    """
+    """A secret key for agreeing on pairwise secrets."""
 
     __slots__ = ("_key",)
 

@@ -78,12 +78,7 @@ class Packing:
         return self.size + sum(self.extras) + NUMBERS
 
     def bound(self, count: int, weight: float) -> float:
-        """Return the largest error of a mean due to rounding.
-
-        Args:
-            count: number of clients in the sum.
-            weight: the sum of their weights.
-        """
+        """Return the largest error by rounding of a mean over `count` clients with a sum of weights."""
         return float(count / 2**self.bits / weight)
 
     def pack(self, update: torch.Tensor, samples: int, loss: float | None, extras: list[torch.Tensor]) -> torch.Tensor:

@@ -105,11 +105,7 @@ def commitment(participants: Participants, index: int, seed: bytes) -> bytes:
 class Masked:
     """A client between receiving the shares of others and masking its update.
 
-    Args:
-        memory: the memory of the client session.
-        run: the id of the run.
-        round: the number of the round.
-        sealed: the shares of others, encrypted for this client; empty for clients that dropped out.
+    The sealed shares are empty for clients that dropped out.
     """
 
     def __init__(self, memory: dict[str, Any], run: str, round: object, sealed: object) -> None:
@@ -145,10 +141,7 @@ class Masked:
     def mask(self, vector: torch.Tensor, context: bytes) -> torch.Tensor:
         """Return a vector of int64 plus this client's masks, and store the state for unmasking.
 
-        Args:
-            vector: the packed result; it is changed in place.
-            context: digest of the request. Masks of clients with different requests do not
-                cancel.
+        The vector is changed in place. Masks of clients with different contexts (digests of the request) do not cancel.
         """
         state, digest, size = self._state, self.participants.digest, len(vector)
         vector += self_mask(self.participants, self.index, state["seed"], size)
@@ -218,10 +211,7 @@ def survivors_text(survivors: tuple[int, ...] | list[int]) -> bytes:
 def unmask(memory: dict[str, Any], round: object, confirmations: object) -> list[bytes]:
     """Return one share for each client: of its seed if it survived, of its masking key if not.
 
-    Args:
-        memory: the memory of the client session.
-        round: the number of the round.
-        confirmations: confirmations from the survivors for this client; empty for clients that dropped out since.
+    Confirmations of clients that dropped out since are empty.
     """
     state = _pop_state(memory, "unmask", round)
     given = by_index(confirmations, len(state["entries"]), CONFIRMATION_BYTES)

@@ -78,9 +78,6 @@ class Participants:
                 return index
         raise TrainingError("The keys that this client made for the round are not in the list of clients.")
 
-    def __repr__(self) -> str:
-        return f"<Participants: {len(self)} clients, threshold {self.threshold}>"
-
 
 def check_size(clients: int, threshold: object) -> None:
     """Raise if this number of clients with this threshold would not protect a client.

@@ -14,14 +14,7 @@ _WIDE_BYTES = 64
 
 
 def split(secret: bytes, threshold: int, count: int, draw: Callable[[int], bytes] = os.urandom) -> list[bytes]:
-    """Return shares of a secret: values at 1, 2, ... of a random polynomial whose value at 0 is the secret.
-
-    Args:
-        secret: 32 bytes.
-        threshold: number of shares that reconstruct the secret.
-        count: number of shares.
-        draw: returns the given number of random bytes.
-    """
+    """Return shares of a secret: values at 1, 2, ... of a random polynomial whose value at 0 is the secret."""
     if len(secret) != SECRET_BYTES:
         raise ValueError(f"a secret must have {SECRET_BYTES} bytes, got {len(secret)}")
     if not 1 <= threshold <= count:
@@ -40,12 +33,9 @@ def split(secret: bytes, threshold: int, count: int, draw: Callable[[int], bytes
 
 
 class ShamirReconstructor:
-    """Reconstructs secrets from the shares at given points.
+    """Reconstructs secrets from the shares at given points; the first share of `split` is at 1.
 
     The Lagrange factors depend on the points only, so they are computed once for many secrets.
-
-    Args:
-        points: the points of the shares; the first share of `split` is at 1.
     """
 
     __slots__ = ("_factors", "points")

@@ -18,18 +18,14 @@ if TYPE_CHECKING:
 _OWN: dict[str, frozenset[str]] = {"masking": frozenset({"sealed"}), "control": frozenset({"version"})}
 
 
-def context_of(work: LocalRound, names: dict[type, str]) -> bytes:
+def context_of(work: LocalRound) -> bytes:
     """Return the SHA-256 of everything that determines a client's result, except for the order of its samples.
 
-    Args:
-        work: the local round, before its first batch.
-        names: the names of modifiers by their classes.
+    Call it before the first batch.
     """
     config, found = work.config, hashlib.sha256(b"syft context 1")
     modifiers = {
-        names[type(each)]: {
-            name: value for name, value in each.settings.items() if name not in _OWN.get(names[type(each)], ())
-        }
+        each.name: {name: value for name, value in each.settings.items() if name not in _OWN.get(each.name, ())}
         for each in work.modifiers
     }
     parts = {
@@ -39,7 +35,7 @@ def context_of(work: LocalRound, names: dict[type, str]) -> bytes:
         "layout": work.layout.fingerprint(),
         # The model's tensors are its initial state.
         "plans": [[plan.program.to_rows(), plan.state.tensors()] for plan in (work.plan, work.loss)],
-        "terms": modifiers,
+        "modifiers": modifiers,
     }
     _feed(found, parts)
     return found.digest()

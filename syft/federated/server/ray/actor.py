@@ -64,18 +64,14 @@ def merge(common: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 class ClientActor:
     """The class of the Ray actors.
 
-    Args:
-        forms: dtypes and shapes of samples, targets and rows.
-        data: the samples of all clients, as bytes.
-        targets: the targets of all clients, as bytes.
-        rows: the row indices of all clients, concatenated, as bytes.
-        ends: the end of each client's rows in it.
+    It gets the samples and targets of all clients, their row indices, concatenated, and the end of each client's rows
+    in it, each as bytes; `specs` has their dtypes and shapes.
     """
 
-    def __init__(self, forms: object, data: Bytes, targets: Bytes, rows: Bytes, ends: Bytes) -> None:
+    def __init__(self, specs: object, data: Bytes, targets: Bytes, rows: Bytes, ends: Bytes) -> None:
         torch.set_num_threads(1)
         torch.optim.SGD([torch.zeros(1, requires_grad=True)])  # the first optimizer of a process imports many modules
-        parts = zip((data, targets, rows, ends), unpack(forms)["forms"], strict=True)
+        parts = zip((data, targets, rows, ends), unpack(specs)["specs"], strict=True)
         self._data, self._targets, self._rows, self._ends = (
             tensor_of(memory, _DTYPES[dtype], tuple(shape)) for memory, (dtype, shape) in parts
         )
@@ -87,14 +83,7 @@ class ClientActor:
         return os.getpid()
 
     def work(self, number: int, common: object, chunk: object, seconds: float | None) -> Any:
-        """Run the calls of a chunk, one after the other.
-
-        Args:
-            number: identifies the shared values of a round.
-            common: the shared values.
-            chunk: index, name and own values of each client.
-            seconds: the deadline of the chunk; None for none.
-        """
+        """Run the calls of a chunk, one after the other. `number` identifies the shared values of a round, `common`."""
         began = time.monotonic()
         if self._common[0] != number:
             self._common = number, unpack(common)

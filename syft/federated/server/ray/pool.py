@@ -25,13 +25,7 @@ _CLOSED = "The simulation is closed. Make a new one: sy.federated.Simulation(...
 
 
 class RayClient:
-    """A simulated client that runs in an actor.
-
-    Args:
-        pool: the pool.
-        number: the index of its part of the data set.
-        name: its name.
-    """
+    """A simulated client that runs in an actor."""
 
     is_here = False
 
@@ -107,8 +101,8 @@ class RayPool:
         rows = torch.cat([part.reshape(-1) for part in simulation._rows])
         ends = torch.tensor([len(part) for part in simulation._rows]).cumsum(0)
         tensors = (simulation.data, simulation.targets, rows, ends)
-        forms = [(str(tensor.dtype), tuple(tensor.shape)) for tensor in tensors]
-        return [pack({"forms": forms}), *(self._ray.put(bytes_of(tensor)) for tensor in tensors)]
+        specs = [(str(tensor.dtype), tuple(tensor.shape)) for tensor in tensors]
+        return [pack({"specs": specs}), *(self._ray.put(bytes_of(tensor)) for tensor in tensors)]
 
     def _new_slot(self) -> ActorSlot:
         from syft.federated.server.ray.actor import ClientActor

@@ -7,6 +7,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from syft.exceptions import ClientLostError, SyftError
@@ -28,11 +29,7 @@ _MISSING = object()
 
 
 class ActorSlot:
-    """An actor and its state in the pool.
-
-    Args:
-        handle: Ray's handle of the actor.
-    """
+    """An actor and its state in the pool."""
 
     def __init__(self, handle: Any) -> None:
         self.handle = handle
@@ -46,13 +43,7 @@ class ActorSlot:
 
 
 class RayScheduler:
-    """The calls of one round.
-
-    Args:
-        pool: the pool.
-        jobs: the calls.
-        timeout: seconds until the round ends.
-    """
+    """The calls of one round."""
 
     def __init__(self, pool: Any, jobs: Sequence[Job], timeout: float | None) -> None:
         self.pool, self._ray = pool, pool._ray
@@ -194,7 +185,7 @@ class RayScheduler:
         for job, (name, answer, remembers) in zip(chunk, outcomes, strict=False):  # shorter if the deadline passed
             if not remembers:
                 self.pool.homes(job.run).pop(job.client.number, None)
-            yield name, error_of(_ChunkState(name), answer) if isinstance(answer, ErrorMessage) else answer
+            yield name, error_of(SimpleNamespace(id=name), answer) if isinstance(answer, ErrorMessage) else answer
 
     def _lost(self, slot: ActorSlot, chunk: list[Job], error: Exception) -> Iterator[Outcome]:
         """Yield the outcomes of a dead actor's clients; those that had not started are dispatched again."""
@@ -211,10 +202,7 @@ class RayScheduler:
     def _lose(self, slot: ActorSlot, error: Exception, again: bool) -> None:
         """Replace a dead actor.
 
-        Args:
-            slot: the actor.
-            error: the error that showed it.
-            again: whether the new one joins at once; one that died in this round might die again.
+        `again` says whether the new one joins at once; one that died in this round might die again.
         """
         self._reason = cluster.explain(error)
         made = self.pool.replace(slot)
@@ -229,13 +217,6 @@ class RayScheduler:
             slot.late.append(call)
             self.pool._late.update((job.client.name, call) for job in chunk)
         self._under_way = {}
-
-
-class _ChunkState:
-    """The client at which an error happened."""
-
-    def __init__(self, name: str) -> None:
-        self.id = name
 
 
 def shared(payloads: Sequence[dict[str, Any]]) -> dict[str, Any]:
