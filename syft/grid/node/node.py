@@ -30,7 +30,7 @@ from syft.grid.isolation.supervisor.release_calls import SEALED
 from syft.grid.isolation.supervisor.supervisor import Supervisor
 from syft.grid.node.settings import Settings
 from syft.grid.node.worker import NodeWorker
-from syft.grid.rights import DurableRowStore, NodePolicy, StoredAudit
+from syft.grid.rights import NodePolicy, RowStore
 from syft.grid.server.app import NodeContext, make_app
 from syft.grid.server.auth import Authenticator, OpenAuthenticator
 from syft.grid.server.pending_connections import PendingConnections
@@ -90,12 +90,10 @@ class Node:
         self.identity: NodeIdentity = self._closing.enter_context(NodeIdentity.open(self._home(), settings.id))
         self.storage: Storage = self._closing.enter_context(open_storage(self._store()))
         records = self.storage.records
-        self.policy = NodePolicy(settings.owner, DurableRowStore(records, "requests"), StoredAudit(records), records)
+        self.policy = NodePolicy(records, settings.owner)
         self.policy.step_seconds = check_step_seconds(settings.step_seconds)
         self.audit = self.policy.audit
-        self.programs = ProgramRules(
-            DurableRowStore(records, "programs"), DurableRowStore(records, "program_plans"), self.audit
-        )
+        self.programs = ProgramRules(RowStore(records, "programs"), RowStore(records, "program_plans"), self.audit)
         self.worker = NodeWorker(settings.id, self.policy)
         self.worker.trusts_script_modules = settings.trust_script_modules
         self.worker.request_counts = records

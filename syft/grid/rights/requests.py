@@ -14,7 +14,7 @@ from syft.grid.rights.row_store import Row, RowStore
 from syft.grid.rights.sanitize import bounded
 
 if TYPE_CHECKING:
-    from syft.grid.rights.audit import Audit
+    from syft.grid.rights.audit import AuditLog
 
 Rows = list[Row]
 PENDING, APPROVED, DENIED, EXPIRED, REVOKED = "pending", "approved", "denied", "expired", "revoked"
@@ -79,7 +79,7 @@ class Requests:
         clock: returns seconds since 1970.
     """
 
-    def __init__(self, records: RowStore, audit: Audit, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, records: RowStore, audit: AuditLog, clock: Callable[[], float] = time.time) -> None:
         self._records = records
         self._audit = audit
         self._clock = clock
