@@ -176,12 +176,12 @@ def _own_token(folder: Path, record: NodeRecord) -> str:
     """Make a token with the node's own key. The user database is not opened, because that is slow by design."""
     from syft.grid.identity.database import Database
     from syft.grid.identity.keys import node_key
-    from syft.grid.identity.revocations import StoredRevocations
+    from syft.grid.identity.revocations import Revocations
     from syft.grid.identity.tokens import Tokens
 
     database = Database(folder)
     try:
-        tokens = Tokens(record.id, node_key(folder), StoredRevocations(database))
+        tokens = Tokens(record.id, node_key(folder), Revocations(database))
         return tokens.issue(owner_name(record.owner), "owner", _MINUTES)
     finally:
         database.close()

@@ -120,7 +120,7 @@ def issue_token(
     folder = store / "identity"
     if not folder.is_dir():
         raise AccountError(f"No gateway was ever started on {store}. Start it first: python -m syft gateway start")
-    with NodeIdentity.open(folder, id) as identity:
+    with NodeIdentity(folder, id) as identity:
         token = identity.tokens.issue(user, "user", seconds)
         until = moment(identity.tokens.read(token).expires)
     if output is None:

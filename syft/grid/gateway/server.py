@@ -42,9 +42,7 @@ class Gateway:
         self._closing = contextlib.ExitStack()
         try:
             store = self._store()
-            self.identity: NodeIdentity = self._closing.enter_context(
-                NodeIdentity.open(store / "identity", settings.id)
-            )
+            self.identity: NodeIdentity = self._closing.enter_context(NodeIdentity(store / "identity", settings.id))
             self.door: Authenticator = TokenAuthenticator(self.identity) if settings.tokens else OpenAuthenticator()
             limits = settings.lifetime, settings.max_nodes, settings.max_user_nodes
             self.registry = Registry(*limits, owners=store / "nodes.json")

@@ -3,7 +3,7 @@
 from syft.grid.identity.binding import check_exposure
 from syft.grid.identity.names import user_name
 from syft.grid.identity.node_identity import NodeIdentity
-from syft.grid.identity.revocations import MemoryRevocations, Revocations, StoredRevocations
+from syft.grid.identity.revocations import Revocations
 from syft.grid.identity.roles import OWNER, ROLES, USER, Capability, may
 from syft.grid.identity.throttle import Throttle
 from syft.grid.identity.tokens import TokenIdentity, Tokens
@@ -14,10 +14,8 @@ __all__ = [
     "ROLES",
     "USER",
     "Capability",
-    "MemoryRevocations",
     "NodeIdentity",
     "Revocations",
-    "StoredRevocations",
     "Throttle",
     "TokenIdentity",
     "Tokens",

@@ -87,7 +87,7 @@ class Node:
         )
         self._closing.callback(self._template.close)
         threading.Thread(target=_copy_log, args=(reader,), name="syft process log", daemon=True).start()
-        self.identity: NodeIdentity = self._closing.enter_context(NodeIdentity.open(self._home(), settings.id))
+        self.identity: NodeIdentity = self._closing.enter_context(NodeIdentity(self._home(), settings.id))
         self.storage: Storage = self._closing.enter_context(open_storage(self._store()))
         records = self.storage.records
         self.policy = NodePolicy(records, settings.owner)
