@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, HTTPException, Path, Request
@@ -40,14 +41,7 @@ def make_accounts(node: Node) -> APIRouter:
 
 
 def _described(node: Node, token: str) -> IssuedToken:
-    identity = node.identity.tokens.read(token)
-    return IssuedToken(
-        token=token,
-        token_id=identity.token_id,
-        user=identity.user,
-        role=identity.role,
-        expires=identity.expires,
-    )
+    return IssuedToken(token=token, **dataclasses.asdict(node.identity.tokens.read(token)))
 
 
 def _add_login(router: APIRouter, node: Node, passwords: PasswordLogin) -> None:
@@ -134,7 +128,7 @@ def _add_users(router: APIRouter, node: Node, passwords: PasswordLogin) -> None:
     @router.get("/users", responses=refusals())
     def list_users(guest: Principal = owner) -> list[AccountRow]:
         """List the users that have a password."""
-        return [AccountRow(user=each.user, role=each.role, added=each.added) for each in users.list()]
+        return [AccountRow(**dataclasses.asdict(account)) for account in users.list()]
 
     @router.post("/users", status_code=201, responses=refusals(400, 409, 429))
     async def add_user(given: NewUser, request: Request, guest: Principal = owner) -> AccountRow:
@@ -143,7 +137,7 @@ def _add_users(router: APIRouter, node: Node, passwords: PasswordLogin) -> None:
             raise HTTPException(409, f"User {user_name(given.user)!r} already exists. Choose another name.")
         name = await passwords.run(request, _name(given.user), users.add, given.user, given.password, given.role)
         node.audit.write(guest.user, "add user", allowed=True, reason=f"{name}, role {given.role}")
-        return next(AccountRow(user=x.user, role=x.role, added=x.added) for x in users.list() if x.user == name)
+        return next(AccountRow(**dataclasses.asdict(account)) for account in users.list() if account.user == name)
 
     @router.delete("/users/{user}", status_code=204, responses=refusals(400, 404))
     def remove_user(user: str = Path(min_length=1, max_length=MAX_USER), guest: Principal = owner) -> None:

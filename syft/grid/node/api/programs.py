@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, HTTPException, Query
@@ -38,7 +41,7 @@ def make_programs(node: Node) -> APIRouter:
         guest: Principal = owner,
     ) -> list[ProgramRow]:
         """List allowed and revoked programs."""
-        return [program_row(rule) for rule in node.programs.list()[-limit:]]
+        return [ProgramRow(**dataclasses.asdict(rule)) for rule in node.programs.list()[-limit:]]
 
     @router.post("/programs", responses=refusals(404, 409))
     def allow_program(given: NewProgram, guest: Principal = owner) -> AllowedProgram:
@@ -49,21 +52,18 @@ def make_programs(node: Node) -> APIRouter:
         data = [find_id(objects, text) for text in given.data]
         users = None if given.everybody else [user_name(user) for user in given.users]
         until = None if given.seconds is None else time.time() + given.seconds
-        try:
+        with _conflict():
             found = describe_stored_plan(node.supervisor, plan)
             digest = found["hash"]
             if given.hash not in (None, digest):
-                raise HTTPException(
-                    409,
+                raise SyftError(
                     f"The plan {item.id} has the hash {digest}, not {given.hash}: it changed after its code was read. "
-                    "Read its code again.",
+                    "Read its code again."
                 )
             rule = node.programs.allow(
                 plan, digest, given.name, data, users, given.runs, given.max_outputs, until, by=guest.user
             )
-        except SyftError as error:
-            raise HTTPException(409, str(error)) from None
-        row = program_row(rule).model_dump()
+        row = dataclasses.asdict(rule)
         return AllowedProgram(**row, code=found["code"], object=str(item.id), publisher=_publisher(item))
 
     @router.get("/programs/code", responses=refusals(404, 409))
@@ -75,20 +75,17 @@ def make_programs(node: Node) -> APIRouter:
     ) -> PlanCode:
         """Return the code of a published plan, to be read before it is allowed."""
         item = _find_plan(node, object)
-        try:
+        with _conflict():
             found = describe_stored_plan(node.supervisor, bytes(node.object_manager.value(item)))
-        except SyftError as error:
-            raise HTTPException(409, str(error)) from None
         return PlanCode(**found, object=str(item.id), publisher=_publisher(item))
 
     @router.get("/programs/{program_id}/code", responses=refusals(404, 409))
     def read_program(program_id: RowId, guest: Principal = owner) -> ProgramCode:
         """Return the code of an allowed program."""
         rule = _find(node, program_id)
-        try:
-            return ProgramCode(**describe_stored_plan(node.supervisor, node.programs.plan_bytes(rule)))
-        except SyftError as error:
-            raise HTTPException(409, str(error)) from None
+        with _conflict():
+            found = describe_stored_plan(node.supervisor, node.programs.plan_bytes(rule))
+        return ProgramCode(**found)
 
     @router.delete("/programs/{program_id}", status_code=204, responses=refusals(404))
     def revoke_program(program_id: RowId, guest: Principal = owner) -> None:
@@ -96,6 +93,15 @@ def make_programs(node: Node) -> APIRouter:
         node.programs.revoke(_find(node, program_id).id, by=guest.user)
 
     return router
+
+
+@contextlib.contextmanager
+def _conflict() -> Iterator[None]:
+    """Respond to an error of the library with status 409."""
+    try:
+        yield
+    except SyftError as error:
+        raise HTTPException(409, str(error)) from None
 
 
 def _find(node: Node, program_id: str) -> Rule:
@@ -134,21 +140,3 @@ def _publisher(item: Item) -> str | None:
     """Return the publisher of an object; None for the owner of the node."""
     owner = item.facts.owner
     return None if owner is None else printable(str(owner))
-
-
-def program_row(rule: Rule) -> ProgramRow:
-    """Return a rule in the API's format."""
-    return ProgramRow(
-        id=rule.id,
-        hash=rule.hash,
-        name=rule.name,
-        data=[str(obj_id) for obj_id in rule.data],
-        users=None if rule.users is None else list(rule.users),
-        runs=rule.runs,
-        taken=rule.taken,
-        max_outputs=rule.max_outputs,
-        allowed_at=rule.at,
-        allowed_by=rule.by,
-        expires=rule.until,
-        revoked_at=rule.revoked_at,
-    )

@@ -103,7 +103,7 @@ def _add_grants(router: APIRouter, node: Node) -> None:
         guest: Principal = owner,
     ) -> list[GrantRow]:
         """List grants."""
-        return [grant_row(row) for row in node.policy.requests.grants()[-limit:]]
+        return [GrantRow(**row) for row in node.policy.requests.grants()[-limit:]]
 
     @router.delete("/grants/{grant_id}", status_code=204, responses=refusals(404))
     def revoke_grant(grant_id: RowId, guest: Principal = owner) -> None:
@@ -123,7 +123,7 @@ def _add_audit(router: APIRouter, node: Node) -> None:
         guest: Principal = owner,
     ) -> list[AuditRow]:
         """Read the audit log."""
-        return [audit_row(row) for row in node.audit.rows(after=after, limit=limit)]
+        return [AuditRow(**row) for row in node.audit.rows(after=after, limit=limit)]
 
     @router.get("/audit/verify", responses=refusals(409))
     def verify_audit(guest: Principal = owner) -> Verified:
@@ -138,63 +138,4 @@ def _add_audit(router: APIRouter, node: Node) -> None:
 
 def request_row(row: dict[str, Any]) -> RequestRow:
     """Return a request in the API's format."""
-    return RequestRow(
-        id=row["id"],
-        user=str(row["user"]),
-        object=str(row["object"]),
-        kind=row["kind"],
-        shape=row["shape"],
-        tags=row["tags"],
-        reason=row["reason"],
-        status=row["status"],
-        asked_at=row["at"],
-        decided_at=row["decided_at"],
-        decided_by=row["decided_by"],
-        answer=row["answer"],
-        scope=row["scope"],
-        expires=row["expires_at"],
-        grants=[row["id"]] if row["status"] in ("approved", "expired") else [],
-        data=row.get("data", []),
-        code=row.get("code", ""),
-        calls=row.get("calls", 0),
-        other_calls=row.get("other_calls", 0),
-        problem=row.get("problem", ""),
-        verified=row.get("verified"),
-        size=row.get("sealed"),
-        failure=row.get("failure", ""),
-        specs=row.get("specs", []),
-    )
-
-
-def grant_row(row: dict[str, Any]) -> GrantRow:
-    """Return a grant in the API's format."""
-    return GrantRow(
-        id=row["id"],
-        user=str(row["user"]),
-        scope=row["scope"],
-        object=str(row["object"]),
-        granted_at=row["at"],
-        expires=row["expires_at"],
-        revoked_at=row["revoked_at"],
-        request=row["request"],
-    )
-
-
-def audit_row(row: dict[str, Any]) -> AuditRow:
-    """Return a row of the audit log in the API's format."""
-    return AuditRow(
-        number=row["number"],
-        time=row["time"],
-        user=_text(row.get("user")),
-        action=str(row["action"]),
-        object=_text(row.get("object")),
-        how=row.get("how") or "",
-        allowed=row.get("allowed"),
-        reason=row.get("reason") or "",
-        request=_text(row.get("request")) or "",
-        hash=row["hash"],
-    )
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
+    return RequestRow(**row, grants=[row["id"]] if row["status"] in ("approved", "expired") else [])
