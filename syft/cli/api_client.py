@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import quote, urlsplit
@@ -19,7 +19,7 @@ from urllib.parse import quote, urlsplit
 import typer
 
 from syft.cli.node_record import NodeRecord, is_running, pinned_context
-from syft.cli.output import note
+from syft.cli.output import give, note, rows
 from syft.cli.paths import default_store, only_store
 from syft.exceptions import AuthenticationError, SyftError
 from syft.workers.transport.http import ask
@@ -115,6 +115,31 @@ def reach(target: Target) -> Iterator[ApiClient]:
     with _started(target, record) as talk:
         note(f"The node {record.id} does not run: working on its store {_shown(str(target.store))}.")
         yield talk
+
+
+def request(target: Target, method: str, path: str, body: object = None, **query: object) -> Any:
+    """Send one request to the API of a node."""
+    with reach(target) as client:
+        return client.ask(method, path, body, **query)
+
+
+# The columns of a table: the names of fields, or functions of a row.
+Columns = Mapping[str, str | Callable[[dict[str, Any]], object]]
+
+
+def show_rows(target: Target, as_json: bool, path: str, columns: Columns, nothing: str, **query: object) -> None:
+    """Print rows of the API of a node, as a table or as JSON; `nothing` is printed if there are none."""
+    found = request(target, "GET", path, **query)
+    if as_json:
+        give(found)
+        return
+    lines = [[row[cell] if isinstance(cell, str) else cell(row) for cell in columns.values()] for row in found]
+    rows(tuple(columns), lines, nothing)
+
+
+def quoted(text: str) -> str:
+    """Return a text as a part of a path."""
+    return quote(text, safe="")
 
 
 def _shown(store: str) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from syft.cli.options import duration
+from syft.cli.options import Lifetime, NewFile, duration
 from syft.cli.output import moment, note, say
 from syft.cli.serving import announced, check_level, owner_token, start_log, told_to_stop, wait_for
 from syft.exceptions import AccountError
@@ -109,8 +109,8 @@ def issue_token(
     user: Annotated[str, typer.Option(help="The user of the token: a node's operator, or a client.")],
     store: Annotated[Path, typer.Option(help="The folder of the gateway.")],
     id: Annotated[str, typer.Option(help="The name of the gateway.")] = "gateway",
-    expires: Annotated[str, typer.Option(help="How long it is valid: 12h, 30d ...")] = "30d",
-    output: Annotated[Path | None, typer.Option(help="Write it to a new file that only you may read.")] = None,
+    expires: Lifetime = "30d",
+    output: NewFile = None,
 ) -> None:
     """Make a token of a gateway, whether it runs or not."""
     from syft.grid.identity import NodeIdentity
