@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -22,6 +21,7 @@ from syft.cli.node_record import NodeRecord, is_running, pinned_context
 from syft.cli.output import give, note, rows
 from syft.cli.paths import default_store, only_store
 from syft.exceptions import AuthenticationError, SyftError
+from syft.grid.private_files import is_open
 from syft.workers.transport.http import ask
 from syft.workers.transport.websocket import Endpoint
 
@@ -180,8 +180,7 @@ def _over_network(target: Target) -> Endpoint:
 
 def read_token(path: Path) -> str:
     """Return the token in a file that only its owner may read."""
-    status = path.stat()
-    if os.name == "posix" and stat.S_IMODE(status.st_mode) & 0o077:
+    if is_open(path.stat()):
         raise AuthenticationError(f"Others may read the token in {path}. Make it yours alone: chmod 600 {path}")
     return path.read_text(encoding="utf-8").strip()
 

@@ -62,7 +62,7 @@ def _import(talk: ApiClient, file: Path) -> Any:
 
 def _publish(talk: ApiClient, file: Path, tags: list[str], description: str | None) -> list[Any]:
     from syft.grid.storage.admin import ObjectAdmin
-    from syft.grid.storage.file_errors import UnreadableFileError
+    from syft.grid.storage.csv_reader import UnreadableFileError
     from syft.grid.storage.readers import READERS, read_file
 
     if file.suffix.lower() not in READERS:

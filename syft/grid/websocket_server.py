@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from syft.core.id_provider import ObjectId
 from syft.core.labels import tags_of
 from syft.grid.certificates import certificate_of
-from syft.grid.identity.binding import check_exposure
 from syft.grid.server.app import NodeContext, make_app
 from syft.grid.server.auth import Authenticator, OpenAuthenticator
 from syft.grid.server.port_server import PortServer
+from syft.grid.server.settings import check_exposure
 from syft.workers.delegation.peer import OutboundPolicy
 from syft.workers.transport.socket_stream import SERVED
 from syft.workers.transport.tls import is_loopback, server_context

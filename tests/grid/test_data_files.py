@@ -14,7 +14,7 @@ from syft.exceptions import QuotaExceededError
 from syft.grid.node.worker import NodeWorker
 from syft.grid.rights import NodePolicy
 from syft.grid.storage import ObjectManager, Quota, load_folder, open_storage
-from syft.grid.storage.file_errors import UnreadableFileError
+from syft.grid.storage.csv_reader import UnreadableFileError
 from syft.grid.storage.readers import read_file
 from tests.grid.storing import memory_records
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 from pathlib import Path
 
@@ -16,14 +15,14 @@ from syft.grid.identity import NodeIdentity
 from syft.grid.private_files import private_folder
 from syft.grid.server.app import prepare
 from syft.grid.server.auth import Authenticator, OpenAuthenticator
-from syft.grid.server.port_server import PortServer
+from syft.grid.server.port_server import PortServer, Server
 from syft.grid.server.temporary_folders import passing_folder
 from syft.grid.server.token_auth import TokenAuthenticator
 from syft.workers.delegation.peer import OutboundPolicy
-from syft.workers.transport.tls import is_loopback, server_context
+from syft.workers.transport.tls import is_loopback
 
 
-class Gateway:
+class Gateway(Server):
     """A gateway: nodes register, and clients find out which of them to ask.
 
     It is trusted with names, addresses and tags. It never sees data, and no token of a node: clients connect to nodes
@@ -39,15 +38,14 @@ class Gateway:
 
     def __init__(self, settings: GatewaySettings) -> None:
         self.settings = settings
-        self._closing = contextlib.ExitStack()
+        super().__init__(settings)
         try:
             store = self._store()
             self.identity: NodeIdentity = self._closing.enter_context(NodeIdentity(store / "identity", settings.id))
             self.door: Authenticator = TokenAuthenticator(self.identity) if settings.tokens else OpenAuthenticator()
             limits = settings.lifetime, settings.max_nodes, settings.max_user_nodes
             self.registry = Registry(*limits, owners=store / "nodes.json")
-            context = server_context(settings.certificate, settings.key) if settings.certificate is not None else None
-            self.server = PortServer(self._app(), settings.host, settings.port, context)
+            self.server = PortServer(self._app(), settings.host, settings.port, self._tls)
         except Exception:
             self._closing.close()
             raise
@@ -74,31 +72,6 @@ class Gateway:
     def url(self) -> str:
         """Where clients and nodes connect to."""
         return self.server.url.replace("ws", "http", 1)
-
-    @property
-    def port(self) -> int:
-        """The port it listens on."""
-        return self.server.port
-
-    def start(self) -> None:
-        """Serve in a thread, and return when clients can come."""
-        self.server.start()
-
-    def run(self) -> None:
-        """Serve until interrupted, and close everything."""
-        try:
-            self.server.run()
-        finally:
-            self.close()
-
-    def stop(self) -> None:
-        """Stop to serve, and close everything."""
-        self.server.stop()
-        self.close()
-
-    def close(self) -> None:
-        """Close the users. Twice does no harm."""
-        self._closing.close()
 
 
 def _about(gateway: Gateway, version: str) -> APIRouter:

@@ -1,6 +1,5 @@
-"""The identity of a node: its key, tokens, users and roles, and the check of its listening address."""
+"""The identity of a node: its key, tokens, users and roles."""
 
-from syft.grid.identity.binding import check_exposure
 from syft.grid.identity.names import user_name
 from syft.grid.identity.node_identity import NodeIdentity
 from syft.grid.identity.revocations import Revocations
@@ -21,7 +20,6 @@ __all__ = [
     "Tokens",
     "UserAccount",
     "Users",
-    "check_exposure",
     "may",
     "user_name",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import threading
@@ -34,12 +33,12 @@ from syft.grid.rights import NodePolicy, RowStore
 from syft.grid.server.app import NodeContext, make_app
 from syft.grid.server.auth import Authenticator, OpenAuthenticator
 from syft.grid.server.pending_connections import PendingConnections
-from syft.grid.server.port_server import PortServer
+from syft.grid.server.port_server import PortServer, Server
 from syft.grid.server.temporary_folders import passing_folder
 from syft.grid.server.token_auth import TokenAuthenticator
 from syft.grid.storage import Loaded, MemoryLimit, ObjectManager, Quota, Storage, load_folder, open_storage
 from syft.workers.delegation.peer import OutboundPolicy
-from syft.workers.transport.tls import is_loopback, server_context
+from syft.workers.transport.tls import is_loopback
 
 logger = logging.getLogger("syft.node")
 # Address space of a process beyond its user's objects: temporary results, stacks, torch's buffers.
@@ -48,7 +47,7 @@ PROCESS_SLACK = 4 << 30
 PROCESS_FILES = 4096
 
 
-class Node:
+class Node(Server):
     """The node of one owner. Without a store, nothing survives a restart.
 
     Args:
@@ -64,14 +63,13 @@ class Node:
     def __init__(self, settings: Settings, routers: Iterable[Any] = (), serves_users: bool = True) -> None:
         self.settings = settings
         self._serves_users = serves_users
-        self._closing = contextlib.ExitStack()
+        super().__init__(settings)
         try:
-            context = server_context(settings.certificate, settings.key) if settings.tls else None  # type: ignore[arg-type]
             self._open(settings)
             made: list[APIRouter] = [router(self) for router in routers]
             app = make_app(self.context, made, title=f"resyft node {settings.id}")
             room = PendingConnections(settings.max_pending, settings.max_address_pending)
-            self.server = PortServer(app, settings.host, settings.port, context, settings.heartbeat, room)
+            self.server = PortServer(app, settings.host, settings.port, self._tls, settings.heartbeat, room)
         except Exception:
             self._closing.close()
             raise
@@ -170,20 +168,6 @@ class Node:
             return self.settings.identity_folder
         return Path(self._closing.enter_context(passing_folder("syft-node-"))) / "identity"
 
-    @property
-    def url(self) -> str:
-        """The URL for clients."""
-        return self.server.url
-
-    @property
-    def port(self) -> int:
-        """The port it listens on."""
-        return self.server.port
-
-    def start(self) -> None:
-        """Serve in a thread; returns when clients can connect."""
-        self.server.start()
-
     def take_process(self) -> None:
         """Dedicate this process to the node: its worker becomes the local worker, its settings apply to all threads."""
         if self.settings.threads is not None:
@@ -194,15 +178,7 @@ class Node:
     def run(self) -> None:
         """Serve until interrupted, then close everything; for a process dedicated to the node."""
         self.take_process()
-        try:
-            self.server.run()
-        finally:
-            self.close()
-
-    def stop(self) -> None:
-        """Stop serving and close everything."""
-        self.server.stop()
-        self.close()
+        super().run()
 
     def close(self) -> None:
         """Close store and users; idempotent."""
@@ -210,7 +186,7 @@ class Node:
             self.worker.close()
         except Exception as error:  # a failed call to another worker must not prevent closing
             logger.warning("A call of %r to another worker failed: %s", self.worker.id, error)
-        self._closing.close()
+        super().close()
 
 
 def _copy_log(reader: int) -> None:

@@ -210,7 +210,7 @@ class Requests:
                 "a data set, share it: node data share ID --user NAME."
             )
         if expires is not None and not (math.isfinite(expires) and expires > 0):
-            raise SyftError(f"expires must be a positive number of seconds, or None, got {expires!r}.")
+            raise SyftError(f"expires must be a positive number of seconds, got {expires!r}.")
         with self._lock:
             row = self._undecided(request_id)
             end = None if expires is None else self._clock() + expires

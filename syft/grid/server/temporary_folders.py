@@ -10,14 +10,12 @@ import contextlib
 import logging
 import os
 import shutil
-import stat
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-if sys.platform != "win32":
-    import fcntl
+from syft.grid.private_files import is_open, lock
 
 logger = logging.getLogger("syft.node")
 # Exists in a folder from the moment on that it is locked, so that one that is just being made is not deleted.
@@ -37,7 +35,7 @@ def passing_folder(prefix: str, parent: str | None = None) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix=prefix, dir=parent) as made:
         handle = os.open(made, os.O_RDONLY)
         try:
-            _lock(handle)
+            lock(handle)
             (Path(made) / _MARK).touch(0o600)
             yield made
         finally:
@@ -59,22 +57,11 @@ def _remove(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         facts = os.fstat(handle)
-        if facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o077:
+        if facts.st_uid != os.geteuid() or is_open(facts):
             return
         os.stat(_MARK, dir_fd=handle, follow_symlinks=False)
-        if _lock(handle):
+        if lock(handle):
             shutil.rmtree(folder)  # does not follow links
             logger.info("Deleted %s, which a killed process left behind", folder)
     finally:
         os.close(handle)
-
-
-def _lock(handle: int) -> bool:
-    """Lock a folder for this process; False if another one has it."""
-    if sys.platform == "win32":
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import sqlalchemy as sa
 
+from syft.grid.private_files import sync_folder
 from syft.grid.storage.interface import Bytes
 
 _NAME = re.compile(r"[0-9a-f]{32}")
@@ -60,15 +61,6 @@ class Blobs:
     def sweep(self, referenced: Collection[str]) -> int:
         """Remove the values that no row references; returns their number."""
         return 0
-
-
-def sync_folder(folder: Path) -> None:
-    """Flush the directory entries of a folder to disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 class FileBlobs(Blobs):

@@ -45,7 +45,7 @@ def _add_limits(router: APIRouter, node: Node) -> None:
     ) -> None:
         """Remove a limit. Data without a limit can't be queried; the spent budget stays spent."""
         if not node.policy.budget.remove(node.worker, _data(node, data), user, by=guest.user):
-            raise HTTPException(404, "There is no such limit. List them: GET /v1/budget")
+            raise HTTPException(404, "There is no such limit. List them: python -m syft node budget show")
 
 
 def _add_reading(router: APIRouter, node: Node) -> None:

@@ -108,7 +108,9 @@ def _find(node: Node, program_id: str) -> Rule:
     try:
         rule: Rule = node.programs.get(program_id)
     except SyftError:
-        raise HTTPException(404, f"There is no program {program_id!r}. List them: GET /v1/programs") from None
+        raise HTTPException(
+            404, f"There is no program {program_id!r}. List them: python -m syft node programs list"
+        ) from None
     return rule
 
 

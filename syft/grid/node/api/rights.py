@@ -84,7 +84,7 @@ def _add_decisions(router: APIRouter, node: Node) -> None:
 def _find_request(node: Node, request_id: str) -> dict[str, Any]:
     found: dict[str, Any] | None = next((r for r in node.policy.requests.list() if r["id"] == request_id), None)
     if found is None:
-        raise HTTPException(404, f"There is no request {request_id!r}. List them: GET /v1/requests")
+        raise HTTPException(404, f"There is no request {request_id!r}. List them: python -m syft node requests list")
     return found
 
 
@@ -109,7 +109,7 @@ def _add_grants(router: APIRouter, node: Node) -> None:
     def revoke_grant(grant_id: RowId, guest: Principal = owner) -> None:
         """Revoke a grant; released values can't be withdrawn."""
         if not any(row["id"] == grant_id for row in node.policy.requests.grants()):
-            raise HTTPException(404, f"There is no grant {grant_id!r}. List them: GET /v1/grants")
+            raise HTTPException(404, f"There is no grant {grant_id!r}. List them: python -m syft node grants list")
         node.policy.requests.revoke(grant_id, by=guest.user)
 
 
