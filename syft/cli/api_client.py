@@ -54,12 +54,7 @@ class Target:
 
 
 class ApiClient:
-    """Requests to one node.
-
-    Args:
-        where: its address, with the token of the caller.
-        node: the node itself, where it was started for this command.
-    """
+    """Requests to one node."""
 
     def __init__(self, where: Endpoint, node: Any = None) -> None:
         self.where = where

@@ -96,13 +96,7 @@ def wait_for(stopping: threading.Event, server: Any) -> None:
 
 @contextlib.contextmanager
 def announced(facts: dict[str, Any], ready_file: Path | None, as_json: bool) -> Iterator[None]:
-    """Publish a server's address for scripts while it runs.
-
-    Args:
-        facts: the properties for scripts.
-        ready_file: the file to write, if any.
-        as_json: whether one line of JSON is printed.
-    """
+    """Publish a server's address for scripts while it runs."""
     from syft.grid.private_files import replace_file
 
     if ready_file is not None:

@@ -18,12 +18,7 @@ TIMEOUT = 20.0
 def ask_all(
     workers: Iterable[Any], question: Callable[[Any], Any], timeout: float = TIMEOUT
 ) -> tuple[list[tuple[Any, Any]], list[tuple[Any, Exception]]]:
-    """Call a function for all workers, each in its own thread.
-
-    Args:
-        workers: the workers.
-        question: function(worker).
-        timeout: seconds to wait for all of them together.
+    """Call a function for all workers, each in its own thread, and wait for all of them together.
 
     Returns:
         (worker, result) of the successful calls, and (worker, error) of the others, both in the order of the workers.

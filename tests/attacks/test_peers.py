@@ -47,7 +47,7 @@ def nodes(tmp_path_factory):
         made = []
         for name in ("peer-a", "peer-b", "peer-dealer"):
             identity = closing.enter_context(NodeIdentity(tmp_path_factory.mktemp(name), name))
-            worker = WebsocketServerWorker(None, port=0, id=name, door=TokenAuthenticator(identity))
+            worker = WebsocketServerWorker(None, port=0, id=name, authenticator=TokenAuthenticator(identity))
             worker.start(background=True)
             closing.callback(worker.stop)
             context, settings = worker._context, types.SimpleNamespace(id=name)

@@ -12,9 +12,6 @@ class Revocations:
 
     Each user has a generation, a number that its tokens carry; revoking all of them increments it. No clock is
     involved, so a token issued right afterwards is valid.
-
-    Args:
-        database: the database of the node's identity.
     """
 
     def __init__(self, database: Database) -> None:

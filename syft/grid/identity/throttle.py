@@ -52,12 +52,7 @@ Key = tuple[str, str, str]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Attempt:
-    """A login attempt.
-
-    Attributes:
-        origin: the user at the address.
-        keys: the counters that it increments.
-    """
+    """A login attempt."""
 
     origin: Key
     keys: tuple[Key, ...]

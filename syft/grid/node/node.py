@@ -31,7 +31,7 @@ from syft.grid.node.settings import Settings
 from syft.grid.node.worker import NodeWorker
 from syft.grid.rights import NodePolicy, RowStore
 from syft.grid.server.app import NodeContext, make_app
-from syft.grid.server.auth import Authenticator, OpenAuthenticator
+from syft.grid.server.auth import Authenticator
 from syft.grid.server.pending_connections import PendingConnections
 from syft.grid.server.port_server import PortServer, Server
 from syft.grid.server.temporary_folders import passing_folder
@@ -105,18 +105,18 @@ class Node(Server):
         )
         self._closing.callback(self.object_manager.close)
         self.loaded = Loaded() if settings.data is None else load_folder(self.worker, settings.data)
-        door: Authenticator = TokenAuthenticator(self.identity) if settings.tokens else OpenAuthenticator()
+        authenticator = TokenAuthenticator(self.identity) if settings.tokens else Authenticator()
         most, each = settings.max_connections, settings.max_user_connections
         in_flight = settings.max_in_flight_bytes, settings.max_user_in_flight_bytes
         self.context = NodeContext(
-            self.worker, door, settings.grace, most, each, settings.max_message_bytes, *in_flight
+            self.worker, authenticator, settings.grace, most, each, settings.max_message_bytes, *in_flight
         )
-        self.context.patience = 3 * settings.heartbeat
+        self.context.frame_timeout = 3 * settings.heartbeat
         certificate = certificate_of(settings.certificate, settings.id) if settings.certificate is not None else None
         self.supervisor = self._supervise(settings, certificate)
         self.object_manager.removal_listeners.append(self.supervisor.forget_object)
         self.supervisor.party_checks = model_calls.prepare_party
-        self.context.conversations.open_responder = self.supervisor.open
+        self.context.sessions.open_responder = self.supervisor.open
         self.context.sweeps += [self.supervisor.sweep, self.policy.requests.expire]
         self.policy.requests.forget_copy = self._forget_copy
         self.context.peering = SupervisedPeering(self.supervisor)

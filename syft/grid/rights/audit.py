@@ -36,12 +36,7 @@ def digest(row: Row) -> str:
 
 
 class AuditLog:
-    """The audit log of a node; a row is on disk before its action takes effect.
-
-    Args:
-        records: the records of the node's store, which chain their entries themselves.
-        clock: returns seconds since 1970.
-    """
+    """The audit log of a node; a row is on disk before its action takes effect."""
 
     def __init__(self, records: RecordStore, clock: Callable[[], float] = time.time) -> None:
         self._records = records

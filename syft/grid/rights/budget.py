@@ -46,13 +46,7 @@ def user_key(user: object) -> str:
 
 
 class Budget:
-    """The privacy budgets of a node: limits set by the owner, and charges.
-
-    Args:
-        audit: the audit log.
-        books: the backend of the ledger.
-        clock: returns seconds since 1970.
-    """
+    """The privacy budgets of a node: limits set by the owner, and charges."""
 
     def __init__(self, audit: AuditLog, books: LedgerBackend, clock: Callable[[], float] = time.time) -> None:
         self._audit = audit

@@ -71,13 +71,7 @@ class Subject:
 
 
 class Requests:
-    """The requests of all users.
-
-    Args:
-        records: where requests are kept.
-        audit: the audit log.
-        clock: returns seconds since 1970.
-    """
+    """The requests of all users."""
 
     def __init__(self, records: RowStore, audit: AuditLog, clock: Callable[[], float] = time.time) -> None:
         self._records = records
@@ -149,13 +143,7 @@ class Requests:
         return self._visible(row)
 
     def released(self, user: object, obj_id: object = None, request_id: str | None = None) -> Row | str:
-        """Return the approved request for an object of a user, or the reason why there is none.
-
-        Args:
-            user: the fetching user.
-            obj_id: the object.
-            request_id: the request, instead of the object.
-        """
+        """Return the approved request for an object of a user, or the reason why there is none."""
         mine = [row for row in self._records.list() if row["user"] == user is not None]
         about = [r for r in mine if (r["id"] == request_id if request_id is not None else obj_id in r.get("ids", ()))]
         if not about:

@@ -13,12 +13,7 @@ Row = dict[str, Any]
 
 
 class RowStore:
-    """Rows of one kind: JSON objects, each with an `id`. Each change is on disk when the method returns.
-
-    Args:
-        records: the records of the node's store.
-        area: the name of this kind of rows in the store.
-    """
+    """Rows of one kind: JSON objects, each with an `id`. Each change is on disk when the method returns."""
 
     def __init__(self, records: RecordStore, area: str) -> None:
         self._records = records

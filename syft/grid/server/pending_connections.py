@@ -53,12 +53,7 @@ class PendingConnections:
         return len(self._entries)
 
     def enter(self, address: object, sock: socket.socket) -> bool:
-        """Add a connection, closing another one if needed; returns whether there was room.
-
-        Args:
-            address: the address and port of the client.
-            sock: the connected socket.
-        """
+        """Add a connection, closing another one if needed; returns whether there was room."""
         origin = network_of(str(address[0]) if isinstance(address, tuple) and address else "")
         with self._lock:
             victim = None
@@ -78,12 +73,7 @@ class PendingConnections:
         return added
 
     def leave(self, address: object, sock: socket.socket | None = None) -> None:
-        """Stop counting a connection: its client is authenticated, or it is closed.
-
-        Args:
-            address: the address and port of the client.
-            sock: its socket, in case the client has a new one at the same address by now.
-        """
+        """Stop counting a connection: its client is authenticated, or it is closed."""
         with self._lock:
             entry = self._entries.get(address)
             if entry is not None and (sock is None or entry.sock is sock):

@@ -130,11 +130,7 @@ class PortServer:
 
 
 class Server:
-    """A program on one port, with everything that it closes at its end.
-
-    Args:
-        settings: the configuration.
-    """
+    """A program on one port, with everything that it closes at its end."""
 
     server: PortServer
 

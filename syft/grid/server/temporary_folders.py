@@ -24,12 +24,7 @@ _MARK = ".locked"
 
 @contextlib.contextmanager
 def passing_folder(prefix: str, parent: str | None = None) -> Iterator[str]:
-    """Make a folder that is deleted at the end of the block, or, if this process is killed, by the next call.
-
-    Args:
-        prefix: the beginning of its name.
-        parent: the folder that contains it; by default the one for temporary files.
-    """
+    """Make a folder that is deleted at the end of the block, or, if this process is killed, by the next call."""
     parent = tempfile.gettempdir() if parent is None else parent
     remove_left(prefix, parent)
     with tempfile.TemporaryDirectory(prefix=prefix, dir=parent) as made:

@@ -64,12 +64,7 @@ class Blobs:
 
 
 class FileBlobs(Blobs):
-    """Values in files of a folder.
-
-    Args:
-        folder: the folder; it is created if it does not exist.
-        aside: the folder of quarantined values.
-    """
+    """Values in files of a folder."""
 
     def __init__(self, folder: Path, aside: Path) -> None:
         self.folder = folder

@@ -40,12 +40,7 @@ _STARTUP_FAULTS: tuple[tuple[tuple[str, ...], str, str], ...] = (
 
 
 def startup_error(error: BaseException, location: str) -> StorageError:
-    """Return the error of a store that could not be opened, with the fault and the advice.
-
-    Args:
-        error: the original error.
-        location: the folder, or the address of the database without its password.
-    """
+    """Return the error of a store that could not be opened, with the fault and the advice."""
     code = _code(error)
     what, advice = next((what, todo) for starts, what, todo in _STARTUP_FAULTS if code.startswith(starts))
     return StorageError(f"The store {location} can't be opened: {what} ({code}). {advice}. Nothing was changed.")

@@ -40,13 +40,7 @@ def fresh_key() -> int:
 
 
 class ObjectArchive:
-    """The published objects of a worker: their descriptions, their bytes, and the changes that are not written yet.
-
-    Args:
-        worker: the worker.
-        storage: the store; None: in memory only.
-        ledger: the quota ledger that counts them.
-    """
+    """The published objects of a worker: their descriptions, their bytes, and the changes that are not written yet."""
 
     def __init__(self, worker: BaseWorker, storage: Storage | None, ledger: QuotaLedger) -> None:
         self.worker = worker
@@ -140,11 +134,6 @@ class ObjectArchive:
     def record_changes(self, session: Session, operation: Operation, failed: bool = False) -> None:
         """Record the objects that a call changed, for the next `flush`.
 
-        Args:
-            session: the session of the caller.
-            operation: the call.
-            failed: whether it failed; it may have changed objects before.
-
         Raises:
             QuotaExceededError: an object grew beyond the quota; its change is undone, or it is removed.
         """
@@ -179,8 +168,7 @@ class ObjectArchive:
     def flush(self, session: Session | None = None) -> None:
         """Write the changed objects; called before every response, so it must be cheap if nothing changed.
 
-        Args:
-            session: the session that waits for the response; only failures of its own changes are raised.
+        Only failures of changes by `session` are raised.
 
         Raises:
             StorageError: a change could not be written and was undone.

@@ -133,14 +133,7 @@ class ObjectManager(ObjectArchive):
             dict.__setitem__(self.objects, obj_id, obj)
 
     def hold(self, obj_id: ObjectId, obj: object, facts: Facts, origin: str = "") -> None:
-        """Store an object durably; it is on disk when this returns.
-
-        Args:
-            obj_id: its id.
-            obj: the object.
-            facts: its owner and readers; the owner None is the owner of the node.
-            origin: its source.
-        """
+        """Store an object durably; it is on disk when this returns."""
         self.ledger.charge(obj_id, facts.owner, memory_of(obj))
         try:
             self._write(obj_id, obj, facts, origin)

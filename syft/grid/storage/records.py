@@ -108,11 +108,7 @@ class RecordTransaction:
 
 
 class RecordStore:
-    """JSON values by area and key, and logs by area. Every method is one durable transaction.
-
-    Args:
-        transaction: returns a context manager that yields the connection of an atomic transaction.
-    """
+    """JSON values by area and key, and logs by area. Every method is one durable transaction."""
 
     def __init__(self, transaction: Callable[[], AbstractContextManager[sa.Connection]]) -> None:
         self._transaction = transaction
@@ -139,13 +135,9 @@ class RecordStore:
             transaction.put(area, key, value)
 
     def update(self, area: str, key: str, change: Callable[[Any], Any]) -> Any:
-        """Replace a value by the result of `change`, exclusively; returns the new value.
+        """Replace a value by `change(value)`, exclusively, and return it; None stands for no value.
 
-        Args:
-            area: the area.
-            key: the key.
-            change: called with the value, or None if there is none; returns the new value, or None to delete it. If
-                it raises, nothing changes.
+        If `change` raises, nothing changes.
         """
         with self.together() as transaction:
             value = change(transaction.get(area, key))

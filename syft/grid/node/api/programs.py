@@ -38,13 +38,13 @@ def make_programs(node: Node) -> APIRouter:
     @router.get("/programs", responses=refusals())
     def list_programs(
         limit: int = Query(default=100, ge=1, le=1000, description="the newest ones, at most this many"),
-        guest: Principal = owner,
+        principal: Principal = owner,
     ) -> list[ProgramRow]:
         """List allowed and revoked programs."""
         return [ProgramRow(**dataclasses.asdict(rule)) for rule in node.programs.list()[-limit:]]
 
     @router.post("/programs", responses=refusals(404, 409))
-    def allow_program(given: NewProgram, guest: Principal = owner) -> AllowedProgram:
+    def allow_program(given: NewProgram, principal: Principal = owner) -> AllowedProgram:
         """Allow a published plan to run on data sets."""
         objects = node.worker.object_store.objects
         item = _find_plan(node, given.object)
@@ -61,7 +61,7 @@ def make_programs(node: Node) -> APIRouter:
                     "Read its code again."
                 )
             rule = node.programs.allow(
-                plan, digest, given.name, data, users, given.runs, given.max_outputs, until, by=guest.user
+                plan, digest, given.name, data, users, given.runs, given.max_outputs, until, by=principal.user
             )
         row = dataclasses.asdict(rule)
         return AllowedProgram(**row, code=found["code"], object=str(item.id), publisher=_publisher(item))
@@ -71,7 +71,7 @@ def make_programs(node: Node) -> APIRouter:
         object: str = Query(
             min_length=1, max_length=MAX_ID_CHARS, description="the id of the plan, or one of its tags"
         ),
-        guest: Principal = owner,
+        principal: Principal = owner,
     ) -> PlanCode:
         """Return the code of a published plan, to be read before it is allowed."""
         item = _find_plan(node, object)
@@ -80,7 +80,7 @@ def make_programs(node: Node) -> APIRouter:
         return PlanCode(**found, object=str(item.id), publisher=_publisher(item))
 
     @router.get("/programs/{program_id}/code", responses=refusals(404, 409))
-    def read_program(program_id: RowId, guest: Principal = owner) -> ProgramCode:
+    def read_program(program_id: RowId, principal: Principal = owner) -> ProgramCode:
         """Return the code of an allowed program."""
         rule = _find(node, program_id)
         with _conflict():
@@ -88,9 +88,9 @@ def make_programs(node: Node) -> APIRouter:
         return ProgramCode(**found)
 
     @router.delete("/programs/{program_id}", status_code=204, responses=refusals(404))
-    def revoke_program(program_id: RowId, guest: Principal = owner) -> None:
+    def revoke_program(program_id: RowId, principal: Principal = owner) -> None:
         """Revoke a program; released outputs can't be withdrawn."""
-        node.programs.revoke(_find(node, program_id).id, by=guest.user)
+        node.programs.revoke(_find(node, program_id).id, by=principal.user)
 
     return router
 
