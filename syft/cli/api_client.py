@@ -10,8 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import quote, urlsplit
@@ -19,9 +18,10 @@ from urllib.parse import quote, urlsplit
 import typer
 
 from syft.cli.node_record import NodeRecord, is_running, pinned_context
-from syft.cli.output import note
+from syft.cli.output import give, note, rows
 from syft.cli.paths import default_store, only_store
 from syft.exceptions import AuthenticationError, SyftError
+from syft.grid.private_files import is_open
 from syft.workers.transport.http import ask
 from syft.workers.transport.websocket import Endpoint
 
@@ -54,12 +54,7 @@ class Target:
 
 
 class ApiClient:
-    """Requests to one node.
-
-    Args:
-        where: its address, with the token of the caller.
-        node: the node itself, where it was started for this command.
-    """
+    """Requests to one node."""
 
     def __init__(self, where: Endpoint, node: Any = None) -> None:
         self.where = where
@@ -117,6 +112,31 @@ def reach(target: Target) -> Iterator[ApiClient]:
         yield talk
 
 
+def request(target: Target, method: str, path: str, body: object = None, **query: object) -> Any:
+    """Send one request to the API of a node."""
+    with reach(target) as client:
+        return client.ask(method, path, body, **query)
+
+
+# The columns of a table: the names of fields, or functions of a row.
+Columns = Mapping[str, str | Callable[[dict[str, Any]], object]]
+
+
+def show_rows(target: Target, as_json: bool, path: str, columns: Columns, nothing: str, **query: object) -> None:
+    """Print rows of the API of a node, as a table or as JSON; `nothing` is printed if there are none."""
+    found = request(target, "GET", path, **query)
+    if as_json:
+        give(found)
+        return
+    lines = [[row[cell] if isinstance(cell, str) else cell(row) for cell in columns.values()] for row in found]
+    rows(tuple(columns), lines, nothing)
+
+
+def quoted(text: str) -> str:
+    """Return a text as a part of a path."""
+    return quote(text, safe="")
+
+
 def _shown(store: str) -> str:
     """Return a store in printable form, without the password of a database."""
     if "://" not in store:
@@ -155,8 +175,7 @@ def _over_network(target: Target) -> Endpoint:
 
 def read_token(path: Path) -> str:
     """Return the token in a file that only its owner may read."""
-    status = path.stat()
-    if os.name == "posix" and stat.S_IMODE(status.st_mode) & 0o077:
+    if is_open(path.stat()):
         raise AuthenticationError(f"Others may read the token in {path}. Make it yours alone: chmod 600 {path}")
     return path.read_text(encoding="utf-8").strip()
 
@@ -176,12 +195,12 @@ def _own_token(folder: Path, record: NodeRecord) -> str:
     """Make a token with the node's own key. The user database is not opened, because that is slow by design."""
     from syft.grid.identity.database import Database
     from syft.grid.identity.keys import node_key
-    from syft.grid.identity.revocations import StoredRevocations
+    from syft.grid.identity.revocations import Revocations
     from syft.grid.identity.tokens import Tokens
 
     database = Database(folder)
     try:
-        tokens = Tokens(record.id, node_key(folder), StoredRevocations(database))
+        tokens = Tokens(record.id, node_key(folder), Revocations(database))
         return tokens.issue(owner_name(record.owner), "owner", _MINUTES)
     finally:
         database.close()

@@ -38,14 +38,7 @@ def facts_of(node: Node, token_file: Path | None) -> dict[str, Any]:
 
 
 def welcome(node: Node, facts: dict[str, Any], show_token: bool, beside: bool) -> None:
-    """Print the text for operators.
-
-    Args:
-        node: the node.
-        facts: the properties for scripts.
-        show_token: print the owner's token.
-        beside: print to standard error, since standard output is for a program.
-    """
+    """Print the text for operators."""
     from syft.grid.certificates import expiry_warning, fingerprint
 
     settings = node.settings

@@ -6,16 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from syft.cli.api_client import Target, reach
-from syft.cli.options import Json
-from syft.cli.output import give, moment, rows, say
-from syft.cli.target_options import NO_TARGET, with_target
+from syft.cli.api_client import Columns, Target, request, show_rows
+from syft.cli.options import NO_TARGET, After, Json, Limit, NodeCommands
+from syft.cli.output import moment, say
 
-app = typer.Typer(
-    help="Privacy budgets: how much may be learnt from data by answers with noise.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = NodeCommands("Privacy budgets: how much may be learnt from data by answers with noise.")
 
 Data = Annotated[
     str | None,
@@ -25,8 +20,7 @@ User = Annotated[str | None, typer.Option(help="Only for this user; without it f
 Each = Annotated[bool, typer.Option("--each-user", help="For each user by itself.")]
 
 
-@app.command("set")
-@with_target
+@app.add("set")
 def set_limit(
     epsilon: Annotated[float, typer.Option(min=0, help="How much may be learnt: 1 is little, 10 is much; 0 stops it.")],
     delta: Annotated[
@@ -40,68 +34,58 @@ def set_limit(
 ) -> None:
     """Set a limit. Data that no limit names is closed: nothing leaves it, with noise or without."""
     body = {"data": data, "user": _user(user, each_user), "epsilon": epsilon, "delta": delta}
-    with reach(target) as talk:
-        found = talk.ask("PUT", "budget", body)
-    for row in found:
+    for row in request(target, "PUT", "budget", body):
         terms = f"epsilon {epsilon:g} (delta {delta:g}, {row['neighbours']})"
         say(f"Set: {_about(row)} may spend {terms}; {_number(row['spent'])} is spent.")
 
 
-@app.command("remove")
-@with_target
-def remove_limit(
-    data: Data = None,
-    user: User = None,
-    each_user: Each = False,
-    target: Target = NO_TARGET,
-) -> None:
+@app.add("remove")
+def remove_limit(data: Data = None, user: User = None, each_user: Each = False, target: Target = NO_TARGET) -> None:
     """Take a limit away. Data that no limit names is closed; what was spent stays spent."""
-    with reach(target) as talk:
-        talk.ask("DELETE", "budget", data=data, user=_user(user, each_user))
+    request(target, "DELETE", "budget", data=data, user=_user(user, each_user))
     say("Removed. The amounts spent stay spent.")
 
 
-@app.command("show")
-@with_target
+@app.add("show")
 def show(
     user: Annotated[str | None, typer.Option(help="Only what bounds this user.")] = None,
     target: Target = NO_TARGET,
     as_json: Json = False,
 ) -> None:
     """Show the limits, and what is spent and left of each. With a user's own token: what is left to that user."""
-    with reach(target) as talk:
-        found = talk.ask("GET", "budget", user=user)
-    if as_json:
-        give(found)
-        return
-    lines = [
-        (
-            r["data"] or "all data", _whose(r["user"]), f"{r['epsilon']:g}", f"{r['delta']:g}", _number(r["spent"]),
-            _number(r["left"]), r["releases"], r["neighbours"],
-        )
-        for r in found
-    ]  # fmt: skip
-    columns = ("data", "user", "epsilon", "delta", "spent", "left", "releases", "neighbours")
-    rows(columns, lines, "There are no limits, so all data is closed: node budget set --data ID --epsilon 1")
+    columns: Columns = {
+        "data": lambda row: row["data"] or "all data",
+        "user": lambda row: _whose(row["user"]),
+        "epsilon": lambda row: f"{row['epsilon']:g}",
+        "delta": lambda row: f"{row['delta']:g}",
+        "spent": lambda row: _number(row["spent"]),
+        "left": lambda row: _number(row["left"]),
+        "releases": "releases",
+        "neighbours": "neighbours",
+    }
+    nothing = "There are no limits, so all data is closed: node budget set --data ID --epsilon 1"
+    show_rows(target, as_json, "budget", columns, nothing, user=user)
 
 
-@app.command("entries")
-@with_target
+@app.add("entries")
 def entries(
     user: Annotated[str | None, typer.Option(help="Only what this user was charged.")] = None,
-    after: Annotated[int, typer.Option(min=0, help="Leave out the entries up to this number.")] = 0,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many.")] = 100,
+    after: After = 0,
+    limit: Limit = 100,
     target: Target = NO_TARGET,
     as_json: Json = False,
 ) -> None:
     """Show the charges and their users, the oldest entry first."""
-    with reach(target) as talk:
-        found = talk.ask("GET", "budget/entries", user=user, after=after, limit=limit)
-    if as_json:
-        give(found)
-        return
-    lines = [(r["number"], moment(r["at"]), r["user"], r["data"], r["what"], _event(r["event"])) for r in found]
-    rows(("entry", "time", "user", "data", "what", "mechanism"), lines, "Nothing was charged.")
+    columns: Columns = {
+        "entry": "number",
+        "time": lambda row: moment(row["at"]),
+        "user": "user",
+        "data": "data",
+        "what": "what",
+        "mechanism": lambda row: _event(row["event"]),
+    }
+    query = {"user": user, "after": after, "limit": limit}
+    show_rows(target, as_json, "budget/entries", columns, "Nothing was charged.", **query)
 
 
 def _user(user: str | None, each: bool) -> str | None:

@@ -8,40 +8,37 @@ from typing import Annotated, Any
 
 import typer
 
-from syft.cli.api_client import ApiClient, Target, reach
-from syft.cli.options import Json
-from syft.cli.output import give, note, rows, say, shape_of
-from syft.cli.target_options import NO_TARGET, with_target
-from syft.cli.users import quoted
+from syft.cli.api_client import ApiClient, Columns, Target, quoted, reach, request, show_rows
+from syft.cli.options import NO_TARGET, Json, Limit, NodeCommands, RowId
+from syft.cli.output import note, say, shape_of
 from syft.exceptions import QuotaExceededError, SyftError
 
-app = typer.Typer(help="The published data of a node.", no_args_is_help=True, rich_markup_mode=None)
+app = NodeCommands("The published data of a node.")
 
 
-@app.command("list")
-@with_target
+@app.add("list")
 def list_data(
     tag: Annotated[str | None, typer.Option(help="Only objects with this tag.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many.")] = 100,
+    limit: Limit = 100,
     skip: Annotated[int, typer.Option(min=0, help="Leave out this many at the start.")] = 0,
     target: Target = NO_TARGET,
     as_json: Json = False,
 ) -> None:
     """List published objects: shapes and tags, never values."""
-    with reach(target) as talk:
-        found = talk.ask("GET", "objects", tag=tag, limit=limit, skip=skip)
-    if as_json:
-        give(found)
-        return
-    lines = [
-        (r["id"], r["kind"], shape_of(r["shape"]), r["dtype"], r["tags"], r["owner"] or "the node", r["description"])
-        for r in found
-    ]
-    rows(("id", "kind", "shape", "dtype", "tags", "owner", "description"), lines, "Nothing is published here.")
+    columns: Columns = {
+        "id": "id",
+        "kind": "kind",
+        "shape": lambda row: shape_of(row["shape"]),
+        "dtype": "dtype",
+        "tags": "tags",
+        "owner": lambda row: row["owner"] or "the node",
+        "description": "description",
+    }
+    query = {"tag": tag, "limit": limit, "skip": skip}
+    show_rows(target, as_json, "objects", columns, "Nothing is published here.", **query)
 
 
-@app.command("publish")
-@with_target
+@app.add("publish")
 def publish(
     file: Annotated[Path, typer.Argument(help="csv, npy, npz, pt or safetensors; or resyft, as export wrote it.")],
     tag: Annotated[list[str] | None, typer.Option(help="A tag to find it by; may be given several times.")] = None,
@@ -65,7 +62,7 @@ def _import(talk: ApiClient, file: Path) -> Any:
 
 def _publish(talk: ApiClient, file: Path, tags: list[str], description: str | None) -> list[Any]:
     from syft.grid.storage.admin import ObjectAdmin
-    from syft.grid.storage.file_errors import UnreadableFileError
+    from syft.grid.storage.csv_reader import UnreadableFileError
     from syft.grid.storage.readers import READERS, read_file
 
     if file.suffix.lower() not in READERS:
@@ -119,8 +116,7 @@ def _send(client: Any, tensor: Any, tags: set[str], description: str | None) -> 
     return pointer.id_at_location
 
 
-@app.command("share")
-@with_target
+@app.add("share")
 def share(
     object_id: Annotated[str, typer.Argument(metavar="ID", help="As data list shows it; a data set is dataset:KEY.")],
     user: Annotated[list[str] | None, typer.Option(help="A user who may read it; may be given several times.")] = None,
@@ -128,27 +124,20 @@ def share(
     target: Target = NO_TARGET,
 ) -> None:
     """Set the users who may read a data set, and all results derived from it; no user, if none is named."""
-    with reach(target) as talk:
-        talk.ask("PUT", f"objects/{quoted(object_id)}/users", {"users": user or [], "public": public})
+    request(target, "PUT", f"objects/{quoted(object_id)}/users", {"users": user or [], "public": public})
     say(f"From now on {'everybody' if public else ' '.join(user or []) or 'nobody'} may read it.")
 
 
-@app.command("delete")
-@with_target
-def delete(
-    object_id: Annotated[str, typer.Argument(metavar="ID")],
-    target: Target = NO_TARGET,
-) -> None:
+@app.add("delete")
+def delete(object_id: RowId, target: Target = NO_TARGET) -> None:
     """Delete an object, from disk too."""
-    with reach(target) as talk:
-        talk.ask("DELETE", f"objects/{quoted(object_id)}")
+    request(target, "DELETE", f"objects/{quoted(object_id)}")
     say(f"Deleted: {object_id}")
 
 
-@app.command("export")
-@with_target
+@app.add("export")
 def export(
-    object_id: Annotated[str, typer.Argument(metavar="ID")],
+    object_id: RowId,
     file: Annotated[
         Path, typer.Argument(help="A new file: .npy or .csv, or .resyft with the object's description and tags.")
     ],

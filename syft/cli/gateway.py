@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from syft.cli.options import duration
+from syft.cli.options import Lifetime, NewFile, duration
 from syft.cli.output import moment, note, say
-from syft.cli.serving import announced, check_level, owner_token, start_log, told_to_stop, wait_for
+from syft.cli.serving import announced, check_level, owner_token, settings_of, start_log, told_to_stop, wait_for
 from syft.exceptions import AccountError
 
 app = typer.Typer(help="Run a gateway: a directory of nodes.", no_args_is_help=True, rich_markup_mode=None)
@@ -20,13 +20,14 @@ app = typer.Typer(help="Run a gateway: a directory of nodes.", no_args_is_help=T
 
 @app.command("start")
 def start(
+    context: typer.Context,
     id: Annotated[str, typer.Option(help="The name of the gateway.")] = "gateway",
     store: Annotated[Path | None, typer.Option(help="The folder of its key, users and nodes.")] = None,
     host: Annotated[
         str, typer.Option(help="The address to listen on; others than this machine need TLS.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0: any that is free.")] = 0,
-    cert: Annotated[Path | None, typer.Option(help="Its certificate, for TLS.")] = None,
+    certificate: Annotated[Path | None, typer.Option("--cert", help="Its certificate, for TLS.")] = None,
     key: Annotated[Path | None, typer.Option(help="The key of the certificate.")] = None,
     ca: Annotated[Path | None, typer.Option(help="The authority of the nodes' certificates.")] = None,
     tokens: Annotated[bool, typer.Option(help="Require a token.")] = True,
@@ -43,19 +44,7 @@ def start(
     check_level(log_level)
     from syft.grid.gateway import GatewaySettings
 
-    settings = GatewaySettings(
-        id=id,
-        host="127.0.0.1" if host == "localhost" else host,
-        port=port,
-        store=store,
-        certificate=cert,
-        key=key,
-        ca=ca,
-        tokens=tokens,
-        lifetime=lifetime,
-        max_nodes=max_nodes,
-        max_user_nodes=max_user_nodes,
-    )
+    settings = settings_of(GatewaySettings, context.params)
     start_log(log_level)
     _serve(settings, ready_file, as_json)
 
@@ -109,8 +98,8 @@ def issue_token(
     user: Annotated[str, typer.Option(help="The user of the token: a node's operator, or a client.")],
     store: Annotated[Path, typer.Option(help="The folder of the gateway.")],
     id: Annotated[str, typer.Option(help="The name of the gateway.")] = "gateway",
-    expires: Annotated[str, typer.Option(help="How long it is valid: 12h, 30d ...")] = "30d",
-    output: Annotated[Path | None, typer.Option(help="Write it to a new file that only you may read.")] = None,
+    expires: Lifetime = "30d",
+    output: NewFile = None,
 ) -> None:
     """Make a token of a gateway, whether it runs or not."""
     from syft.grid.identity import NodeIdentity
@@ -120,7 +109,7 @@ def issue_token(
     folder = store / "identity"
     if not folder.is_dir():
         raise AccountError(f"No gateway was ever started on {store}. Start it first: python -m syft gateway start")
-    with NodeIdentity.open(folder, id) as identity:
+    with NodeIdentity(folder, id) as identity:
         token = identity.tokens.issue(user, "user", seconds)
         until = moment(identity.tokens.read(token).expires)
     if output is None:

@@ -16,7 +16,6 @@ from syft.cli.budget import app as budget
 from syft.cli.certs import app as certs
 from syft.cli.data import app as data
 from syft.cli.doctor import PACKAGES, doctor
-from syft.cli.error_translation import translated
 from syft.cli.gateway import app as gateway
 from syft.cli.output import fail
 from syft.cli.programs import app as programs
@@ -71,7 +70,7 @@ def run() -> None:
         with _interruptible():
             app(prog_name="python -m syft")
     except SyftError as error:
-        fail(translated(str(error)))
+        fail(str(error))
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in PACKAGES:

@@ -7,14 +7,13 @@ import dataclasses
 import json
 import os
 import ssl
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from syft.exceptions import CertificateError, SyftError
-from syft.grid.private_files import replace_file
+from syft.grid.private_files import lock, replace_file
 
 FILE, LOCK, SHOWN = "node.json", "running", "running.pem"
 # A command that checks the lock holds it for a moment: the node retries this often, a tenth of a second apart.
@@ -108,7 +107,7 @@ def running(folder: Path) -> Iterator[None]:
     try:
         pause = threading.Event()
         for _ in range(_TRIES):
-            if _take(handle):
+            if lock(handle):
                 break
             pause.wait(0.1)
         yield
@@ -123,29 +122,9 @@ def is_running(folder: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        return not _take(handle)
+        return not lock(handle)
     finally:
         os.close(handle)
-
-
-if sys.platform == "win32":  # pragma: no cover
-    import msvcrt
-
-    def _take(handle: int) -> bool:
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-else:
-    import fcntl
-
-    def _take(handle: int) -> bool:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True
 
 
 def pinned_context(certificate: str | os.PathLike[str]) -> ssl.SSLContext:

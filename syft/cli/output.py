@@ -48,14 +48,7 @@ def give(value: object) -> None:
 
 
 def rows(columns: Sequence[str], lines: Iterable[Sequence[object]], nothing: str, error: bool = False) -> None:
-    """Print a table.
-
-    Args:
-        columns: their names.
-        lines: their values.
-        nothing: printed if there are no lines.
-        error: print to standard error.
-    """
+    """Print a table."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")

@@ -10,22 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
-from syft.cli.api_client import ApiClient, Target, reach
-from syft.cli.options import Json, duration
-from syft.cli.output import give, moment, rows, say
-from syft.cli.target_options import NO_TARGET, with_target
-from syft.cli.users import quoted
+from syft.cli.api_client import ApiClient, Columns, Target, quoted, reach, request, show_rows
+from syft.cli.options import NO_TARGET, Json, Newest, NodeCommands, RowId, duration
+from syft.cli.output import moment, say
 from syft.exceptions import AuthenticationError, SyftError
 
-app = typer.Typer(
-    help="Plans that users may run on private data, with outputs that leave.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = NodeCommands("Plans that users may run on private data, with outputs that leave.")
 
 
-@app.command("allow")
-@with_target
+@app.add("allow")
 def allow(
     plan: Annotated[str, typer.Argument(help="A file that save_plan wrote, or the id or tag of a published plan.")],
     data: Annotated[list[str], typer.Option(help="The id of a data set that it may read; can be repeated.")],
@@ -104,33 +97,24 @@ def _say_code(code: str) -> None:
         say(line)
 
 
-@app.command("list")
-@with_target
-def list_programs(
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="The newest ones, at most this many.")] = 100,
-    target: Target = NO_TARGET,
-    as_json: Json = False,
-) -> None:
+@app.add("list")
+def list_programs(limit: Newest = 100, target: Target = NO_TARGET, as_json: Json = False) -> None:
     """List the programs that are allowed, and those that were."""
-    with reach(target) as talk:
-        found = talk.ask("GET", "programs", limit=limit)
-    if as_json:
-        give(found)
-        return
-    lines = [
-        (
-            p["id"], p["name"], p["hash"][:16], p["data"], "everybody" if p["users"] is None else p["users"],
-            f"{p['taken']} of {'any' if p['runs'] is None else p['runs']}", p["max_outputs"], moment(p["expires"]),
-            moment(p["revoked_at"]),
-        )
-        for p in found
-    ]  # fmt: skip
-    columns = ("id", "name", "hash", "data", "users", "runs", "numbers", "expires", "revoked")
-    rows(columns, lines, "No program is allowed here.")
+    columns: Columns = {
+        "id": "id",
+        "name": "name",
+        "hash": lambda row: row["hash"][:16],
+        "data": "data",
+        "users": lambda row: "everybody" if row["users"] is None else row["users"],
+        "runs": lambda row: f"{row['taken']} of {'any' if row['runs'] is None else row['runs']}",
+        "numbers": "max_outputs",
+        "expires": lambda row: moment(row["expires"]),
+        "revoked": lambda row: moment(row["revoked_at"]),
+    }
+    show_rows(target, as_json, "programs", columns, "No program is allowed here.", limit=limit)
 
 
-@app.command("show")
-@with_target
+@app.add("show")
 def show(
     program: Annotated[
         str, typer.Argument(help="The id of a program, a file that save_plan wrote, or the id or tag of a plan.")
@@ -164,13 +148,8 @@ def _say_program(title: str, found: dict[str, Any]) -> None:
     say(f"{found['operations']} operations; hash {found['hash']}")
 
 
-@app.command("revoke")
-@with_target
-def revoke(
-    program_id: Annotated[str, typer.Argument(metavar="ID")],
-    target: Target = NO_TARGET,
-) -> None:
+@app.add("revoke")
+def revoke(program_id: RowId, target: Target = NO_TARGET) -> None:
     """Revoke a program; released outputs can't be revoked."""
-    with reach(target) as talk:
-        talk.ask("DELETE", f"programs/{quoted(program_id)}")
+    request(target, "DELETE", f"programs/{quoted(program_id)}")
     say("Revoked: users can't run it any more.")

@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import logging
 import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+from syft.cli.options import size
 from syft.cli.output import fail, give
+
+if TYPE_CHECKING:
+    from syft.grid.server.settings import ServerSettings
 
 LEVELS = ("debug", "info", "warning", "error")
 OWNER_TOKEN = "owner.token"  # noqa: S105  (the name of a file)
 _OWNER_SECONDS = 90 * 86400.0
 _POLL = 0.5
+# Settings that are written as sizes: 500M, 4G.
+_SIZES = {
+    "max_user_bytes",
+    "max_bytes",
+    "max_message_bytes",
+    "max_in_flight_bytes",
+    "max_user_in_flight_bytes",
+    "max_memory",
+    "max_process_memory",
+}
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -26,6 +41,20 @@ def check_level(level: str) -> None:
     """Refuse an unknown log level."""
     if level not in LEVELS:
         raise typer.BadParameter(f"the log level must be one of {', '.join(LEVELS)}")
+
+
+S = TypeVar("S", bound="ServerSettings")
+
+
+def settings_of(kind: type[S], given: dict[str, Any]) -> S:
+    """Return the settings of a server from the parameters of its command, which have the names of the fields."""
+    fields = {field.name: given[field.name] for field in dataclasses.fields(kind) if field.name in given}
+    for name in _SIZES & fields.keys():
+        if fields[name] is not None:
+            fields[name] = size(fields[name])
+    if fields["host"] == "localhost":
+        fields["host"] = "127.0.0.1"
+    return kind(**fields)
 
 
 def start_log(level: str) -> None:
@@ -67,13 +96,7 @@ def wait_for(stopping: threading.Event, server: Any) -> None:
 
 @contextlib.contextmanager
 def announced(facts: dict[str, Any], ready_file: Path | None, as_json: bool) -> Iterator[None]:
-    """Publish a server's address for scripts while it runs.
-
-    Args:
-        facts: the properties for scripts.
-        ready_file: the file to write, if any.
-        as_json: whether one line of JSON is printed.
-    """
+    """Publish a server's address for scripts while it runs."""
     from syft.grid.private_files import replace_file
 
     if ready_file is not None:

@@ -11,14 +11,14 @@ from typing import Annotated, Any
 import typer
 
 from syft.cli.node_record import NodeRecord, check_id, running
-from syft.cli.options import size
 from syft.cli.output import note
 from syft.cli.paths import default_store
-from syft.cli.serving import announced, check_level, owner_token, start_log, told_to_stop, wait_for
+from syft.cli.serving import announced, check_level, owner_token, settings_of, start_log, told_to_stop, wait_for
 from syft.exceptions import SyftError
 
 
 def start(
+    context: typer.Context,
     id: Annotated[str, typer.Option(help="The name of the node.")] = "node",
     data: Annotated[
         Path | None, typer.Option(help="A folder of data to publish: csv, npy, npz, pt, safetensors.")
@@ -40,13 +40,14 @@ def start(
         str, typer.Option(help="The address to listen on; others than this machine need TLS.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0: any that is free.")] = 0,
-    cert: Annotated[Path | None, typer.Option(help="The node's certificate, for TLS.")] = None,
+    certificate: Annotated[Path | None, typer.Option("--cert", help="The node's certificate, for TLS.")] = None,
     key: Annotated[Path | None, typer.Option(help="The key of the certificate.")] = None,
     ca: Annotated[Path | None, typer.Option(help="The authority of other nodes' certificates.")] = None,
     tokens: Annotated[bool, typer.Option(help="Require a token.")] = True,
     owner: Annotated[str, typer.Option(help="The contact that error texts name, such as an e-mail address.")] = "owner",
-    peer: Annotated[
-        list[str] | None, typer.Option(help="host:port of another node; connections to all others are refused.")
+    peers: Annotated[
+        list[str] | None,
+        typer.Option("--peer", help="host:port of another node; connections to all others are refused."),
     ] = None,
     gateway: Annotated[str | None, typer.Option(help="A gateway to register with: https://host:port.")] = None,
     gateway_token_file: Annotated[Path | None, typer.Option(help="A file with a token of the gateway.")] = None,
@@ -104,39 +105,7 @@ def start(
             home = Path(closing.enter_context(passing_folder("syft-node-")))
         from syft.grid.node.settings import Settings
 
-        settings = Settings(
-            id=id,
-            data=data,
-            store=store,
-            home=home,
-            host="127.0.0.1" if host == "localhost" else host,
-            port=port,
-            certificate=cert,
-            key=key,
-            ca=ca,
-            tokens=tokens,
-            owner=owner,
-            peers=tuple(peer or ()),
-            max_connections=max_connections,
-            max_user_connections=max_user_connections,
-            max_user_processes=max_user_processes,
-            max_user_objects=max_user_objects,
-            max_user_bytes=size(max_user_bytes),
-            max_objects=max_objects,
-            max_bytes=size(max_bytes),
-            max_message_bytes=size(max_message_bytes),
-            max_in_flight_bytes=None if max_in_flight_bytes is None else size(max_in_flight_bytes),
-            max_user_in_flight_bytes=None if max_user_in_flight_bytes is None else size(max_user_in_flight_bytes),
-            max_pending=max_pending,
-            max_address_pending=max_address_pending,
-            max_memory=None if max_memory is None else size(max_memory),
-            max_process_memory=None if max_process_memory is None else size(max_process_memory),
-            call_seconds=call_seconds,
-            step_seconds=step_seconds,
-            grace=grace,
-            threads=threads,
-            trust_script_modules=trust_script_modules,
-        )
+        settings = settings_of(Settings, {**context.params, "store": store, "home": home, "peers": tuple(peers or ())})
         start_log(log_level)
         membership = _membership(gateway, gateway_token_file, gateway_ca or ca, address)
         _serve(settings, show_token, ready_file, as_json, membership)

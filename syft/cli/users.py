@@ -9,14 +9,13 @@ from typing import Annotated
 
 import typer
 
-from syft.cli.api_client import Target, reach
-from syft.cli.options import Json, duration
-from syft.cli.output import give, moment, note, rows, say
-from syft.cli.target_options import NO_TARGET, with_target
+from syft.cli.api_client import Columns, Target, quoted, request, show_rows
+from syft.cli.options import NO_TARGET, Json, Lifetime, NewFile, NodeCommands, duration
+from syft.cli.output import give, moment, note, say
 from syft.exceptions import AccountError
 
-users = typer.Typer(help="Users with a password.", no_args_is_help=True, rich_markup_mode=None)
-tokens = typer.Typer(help="Tokens, which need no password.", no_args_is_help=True, rich_markup_mode=None)
+users = NodeCommands("Users with a password.")
+tokens = NodeCommands("Tokens, which need no password.")
 
 Role = Annotated[str, typer.Option(help="The role: user or owner.")]
 
@@ -31,68 +30,42 @@ def _password(prompt: str) -> str:
     return first
 
 
-@users.command("add")
-@with_target
-def add_user(
-    user: str,
-    role: Role = "user",
-    target: Target = NO_TARGET,
-) -> None:
+@users.add("add")
+def add_user(user: str, role: Role = "user", target: Target = NO_TARGET) -> None:
     """Add a user; the password is asked for, or read from standard input."""
     body = {"user": user, "password": _password(f"Password of {user}"), "role": role}
-    with reach(target) as talk:
-        row = talk.ask("POST", "users", body)
+    row = request(target, "POST", "users", body)
     say(f"{row['user']} was added, with the role {row['role']}.")
 
 
-@users.command("list")
-@with_target
-def list_users(
-    target: Target = NO_TARGET,
-    as_json: Json = False,
-) -> None:
+@users.add("list")
+def list_users(target: Target = NO_TARGET, as_json: Json = False) -> None:
     """List the users that have a password."""
-    with reach(target) as talk:
-        found = talk.ask("GET", "users")
-    if as_json:
-        give(found)
-    else:
-        lines = [(row["user"], row["role"], moment(row["added"])) for row in found]
-        rows(("user", "role", "added"), lines, "No user has a password here.")
+    columns: Columns = {"user": "user", "role": "role", "added": lambda row: moment(row["added"])}
+    show_rows(target, as_json, "users", columns, "No user has a password here.")
 
 
-@users.command("remove")
-@with_target
-def remove_user(
-    user: str,
-    target: Target = NO_TARGET,
-) -> None:
+@users.add("remove")
+def remove_user(user: str, target: Target = NO_TARGET) -> None:
     """Remove a user; its tokens end, its objects stay."""
-    with reach(target) as talk:
-        talk.ask("DELETE", f"users/{quoted(user)}")
+    request(target, "DELETE", f"users/{quoted(user)}")
     say(f"{user} was removed; all of its tokens are revoked.")
 
 
-@users.command("passwd")
-@with_target
-def change_password(
-    user: str,
-    target: Target = NO_TARGET,
-) -> None:
+@users.add("passwd")
+def change_password(user: str, target: Target = NO_TARGET) -> None:
     """Change a password; the new one is asked for, or read from standard input."""
     body = {"password": _password(f"New password of {user}")}
-    with reach(target) as talk:
-        talk.ask("PUT", f"users/{quoted(user)}/password", body)
+    request(target, "PUT", f"users/{quoted(user)}/password", body)
     say(f"The password of {user} was changed; all of its tokens are revoked.")
 
 
-@tokens.command("issue")
-@with_target
+@tokens.add("issue")
 def issue_token(
     user: Annotated[str, typer.Option(help="The user that it is for.")],
     role: Role = "user",
-    expires: Annotated[str, typer.Option(help="How long it is valid: 12h, 30d ...")] = "30d",
-    output: Annotated[Path | None, typer.Option(help="Write it to a new file that only you may read.")] = None,
+    expires: Lifetime = "30d",
+    output: NewFile = None,
     target: Target = NO_TARGET,
     as_json: Json = False,
 ) -> None:
@@ -102,8 +75,7 @@ def issue_token(
     seconds = duration(expires)
     if output is not None and output.exists():
         raise AccountError(f"{output} exists already. Name a new file; no token was made.")
-    with reach(target) as talk:
-        row = talk.ask("POST", "tokens", {"user": user, "role": role, "seconds": seconds})
+    row = request(target, "POST", "tokens", {"user": user, "role": role, "seconds": seconds})
     if output is not None and not new_file(output, f"{row['token']}\n".encode()):
         raise AccountError(f"{output} exists already. Name a new file, and revoke the token {row['token_id']}.")
     shown = {name: value for name, value in row.items() if output is None or name != "token"}
@@ -115,8 +87,7 @@ def issue_token(
     note(f"A token of {row['user']}, role {row['role']}{'' if output is None else f', is in {output}'}. {until}")
 
 
-@tokens.command("revoke")
-@with_target
+@tokens.add("revoke")
 def revoke_token(
     token_id: Annotated[str | None, typer.Option("--id", help="The id of the token, as it was shown.")] = None,
     user: Annotated[str | None, typer.Option(help="Revoke all tokens of this user.")] = None,
@@ -128,13 +99,5 @@ def revoke_token(
     body = {name: value for name, value in given.items() if value is not None}
     if len(body) != 1:
         raise typer.BadParameter("name the tokens to revoke: one of --id, --user and --file")
-    with reach(target) as talk:
-        talk.ask("POST", "tokens/revoke", body)
+    request(target, "POST", "tokens/revoke", body)
     say("Revoked: the node refuses it from now on.")
-
-
-def quoted(text: str) -> str:
-    """Return a text as a part of a path."""
-    from urllib.parse import quote
-
-    return quote(text, safe="")

@@ -236,7 +236,7 @@ def expiry_warning(
     found = _read_certificate(Path(certificate))
     moment = now or datetime.datetime.now(datetime.UTC)
     start, end = found.not_valid_before_utc, found.not_valid_after_utc
-    renew = "Renew it: syft.grid.certificates.issue(authority, hosts, folder)"
+    renew = "Renew it and restart the node: python -m syft node certs issue --help"
     if moment < start:
         return f"The certificate at {certificate} is not valid before {start:%Y-%m-%d %H:%M} UTC. Check the clock: date"
     if moment >= end:

@@ -1,4 +1,4 @@
-"""Atomic writes of files that only this user may read."""
+"""Atomic writes of files that only this user may read, and locks of files."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ import contextlib
 import os
 import secrets
 import stat
+import sys
 from pathlib import Path
 
-__all__ = ["is_open", "new_file", "private_folder", "replace_file"]
+if sys.platform == "win32":  # pragma: no cover
+    import msvcrt
+else:
+    import fcntl
+
+__all__ = ["is_open", "lock", "new_file", "private_folder", "replace_file", "sync_folder"]
 
 
 def is_open(status: os.stat_result) -> bool:
@@ -38,7 +44,8 @@ def new_file(path: Path, contents: bytes) -> bool:
         draft.replace(path)  # a file system without links
     finally:
         draft.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    with contextlib.suppress(OSError):  # not supported everywhere
+        sync_folder(path.parent)
     return True
 
 
@@ -49,7 +56,8 @@ def replace_file(path: Path, contents: bytes, mode: int = 0o600) -> None:
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    with contextlib.suppress(OSError):  # not supported everywhere
+        sync_folder(path.parent)
 
 
 def _draft(path: Path, contents: bytes, mode: int) -> Path:
@@ -67,11 +75,22 @@ def _draft(path: Path, contents: bytes, mode: int) -> Path:
     return draft
 
 
-def _sync_folder(folder: Path) -> None:
-    """Flush the directory entries of a folder to disk, where supported."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def sync_folder(folder: Path) -> None:
+    """Flush the directory entries of a folder to disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def lock(handle: int) -> bool:
+    """Lock an open file for this process, until it is closed; False if another process has locked it."""
+    try:
+        if sys.platform == "win32":  # pragma: no cover
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

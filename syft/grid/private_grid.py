@@ -16,13 +16,13 @@ from __future__ import annotations
 from typing import Any
 
 from syft.exceptions import ModelError, SyftError
-from syft.grid.model_grid import ModelGrid
+from syft.grid.abstract_grid import AbstractGrid
 from syft.grid.parallel import ask_all
 from syft.hosting import client
 from syft.workers.base import BaseWorker
 
 
-class PrivateGridNetwork(ModelGrid):
+class PrivateGridNetwork(AbstractGrid):
     """A grid of given workers.
 
     Args:
@@ -51,7 +51,7 @@ class PrivateGridNetwork(ModelGrid):
         return self._search(self.workers, query)
 
     def _candidates(self, id: str, count: int, mpc: bool) -> list[Any]:
-        done, failed = ask_all(self.workers, client.facts_at, self.patience)
+        done, failed = ask_all(self.workers, client.facts_at, self.timeout)
         self._report(failed, done, "asked")
         return [worker for worker, _ in done]
 

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from syft.codes import GATEWAY_ENDPOINTS
 from syft.exceptions import AuthenticationError, ModelError, SyftError
-from syft.grid.model_grid import ModelGrid, shorten
+from syft.grid.abstract_grid import AbstractGrid, shorten
 from syft.grid.parallel import ask_all
 from syft.workers.node_client import NodeClient, parse_address
 from syft.workers.transport.http import ask
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MAX_NODES = 1024
 
 
-class PublicGridNetwork(ModelGrid):
+class PublicGridNetwork(AbstractGrid):
     """A grid of the nodes registered at a gateway.
 
     Args:
@@ -71,7 +71,7 @@ class PublicGridNetwork(ModelGrid):
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:
         try:
-            return ask(self._gateway, method, path, body, timeout=self.patience)
+            return ask(self._gateway, method, path, body, timeout=self.timeout)
         except AuthenticationError as error:
             raise AuthenticationError(
                 f"The gateway {self.gateway_url} refused access. Pass token=..., from the owner of the gateway: {error}"
@@ -129,7 +129,7 @@ class PublicGridNetwork(ModelGrid):
     def _connected(self, places: Mapping[str, str], what: str) -> list[NodeClient]:
         """Connect to nodes concurrently; unreachable ones are skipped with a warning."""
         rows = [_NodeAddress(node_id, address) for node_id, address in places.items()]
-        done, failed = ask_all(rows, lambda row: self.connect(row.id, row.address), self.patience)
+        done, failed = ask_all(rows, lambda row: self.connect(row.id, row.address), self.timeout)
         self._report(failed, done, what)
         return [client for _, client in done]
 
@@ -152,7 +152,7 @@ class PublicGridNetwork(ModelGrid):
         places = self._places(self._ask("POST", GATEWAY_ENDPOINTS.SEARCH_TAGS, {"query": list(query)}))
         return self._search(self._connected(places, "searched"), query)
 
-    # --- required by ModelGrid ------------------------------------------------------------------------------
+    # --- required by AbstractGrid ------------------------------------------------------------------------------
 
     def _candidates(self, id: str, count: int, mpc: bool) -> list[Any]:
         chosen = GATEWAY_ENDPOINTS.SELECT_ENCRYPTED_MODEL_HOSTS if mpc else GATEWAY_ENDPOINTS.SELECT_MODEL_HOST

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from syft.core.id_provider import ObjectId
 from syft.core.labels import tags_of
 from syft.grid.certificates import certificate_of
-from syft.grid.identity.binding import check_exposure
 from syft.grid.server.app import NodeContext, make_app
-from syft.grid.server.auth import Authenticator, OpenAuthenticator
+from syft.grid.server.auth import Authenticator
 from syft.grid.server.port_server import PortServer
+from syft.grid.server.settings import check_exposure
 from syft.workers.delegation.peer import OutboundPolicy
 from syft.workers.transport.socket_stream import SERVED
 from syft.workers.transport.tls import is_loopback, server_context
@@ -38,7 +38,7 @@ class WebsocketServerWorker(VirtualWorker):
         loop: ignored; the server has its own event loop.
         cert_path: the certificate, for TLS.
         key_path: its key.
-        door: the authenticator; by default all programs of this machine have access.
+        authenticator: the authenticator; by default all programs of this machine have access.
         ca: the file of the authority that signed the certificates of other workers, which it then may connect to.
         peers: the only peers that it connects to, as "host:port"; empty: all that `ca` allows.
         trust_script_modules: load script modules from clients, which are programs; plans need no trust.
@@ -70,22 +70,22 @@ class WebsocketServerWorker(VirtualWorker):
         loop: Any = None,
         cert_path: str | None = None,
         key_path: str | None = None,
-        door: Authenticator | None = None,
+        authenticator: Authenticator | None = None,
         trust_script_modules: bool = False,
         ca: str | None = None,
         peers: Iterable[str] = (),
     ) -> None:
         if getattr(self, "_server", None) is not None:
             return  # created before, for example by another notebook cell
-        door = door or OpenAuthenticator()
-        check_exposure(host, cert_path is not None, door.tokens)
+        authenticator = authenticator or Authenticator()
+        check_exposure(host, cert_path is not None, authenticator.tokens)
         super().__init__(hook, id=id, log_msgs=log_msgs, verbose=verbose, data=data)
         self.trusts_script_modules = trust_script_modules  # programs from other processes
         context = None if cert_path is None else server_context(cert_path, key_path)
         address = "127.0.0.1" if host == "localhost" else host
-        self._context = NodeContext(self, door)
+        self._context = NodeContext(self, authenticator)
         rules = OutboundPolicy(ca, is_loopback(host), tuple(peers))
-        self._context.welcome_nodes(rules, certificate=certificate_of(cert_path, self.id))
+        self._context.accept_peers(rules, certificate=certificate_of(cert_path, self.id))
         for prepare in SERVED:
             prepare(self)
         self._server = PortServer(make_app(self._context, title=f"resyft worker {id}"), address, port, context)

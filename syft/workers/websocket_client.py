@@ -209,8 +209,8 @@ def where_of(host: str, port: int, secure: bool, token: str | None, ca: Any) -> 
     """Return the endpoint of a server; other machines require TLS."""
     if not secure and not is_loopback(host):
         raise SyftError(
-            f"{host!r} is another machine, which requires TLS: pass secure=True, and ca=... "
-            "if a team's own authority signed its certificate."
+            f"{host!r} is another machine, which requires TLS: pass secure=True (wss://HOST), and ca=... "
+            "(--ca FILE) if a team's own authority signed its certificate."
         )
     name = f"[{host}]" if ":" in host and not host.startswith("[") else host
     context = (ca if isinstance(ca, ssl.SSLContext) else client_context(ca)) if secure else None

@@ -58,6 +58,7 @@ import time
 import warnings
 from pathlib import Path
 from syft.grid.identity import NodeIdentity
+from tests.grid.identities import signed_again
 secret = torch.tensor({list(SECRET)}, dtype=torch.float64).tag("#secret").describe("three numbers")
 from syft.grid.storage import ObjectAdmin
 ObjectAdmin(node.object_manager).publish(secret, tags=("#secret",), description="three numbers")
@@ -68,8 +69,8 @@ extra["expired"] = own.issue("alice", "user", 60)
 own._clock = real
 extra["revoked"] = own.issue("eve", "user", 3600)
 own.revoke_user("eve")
-extra["other purpose"] = own._sign("peer", "alice", "user", 3600, None)
-other = NodeIdentity.open(settings["store"] + "-other", "another-node")
+extra["other purpose"] = signed_again(own, use="peer")
+other = NodeIdentity(settings["store"] + "-other", "another-node")
 extra["other node"] = other.tokens.issue("owner", "owner", 3600)
 other.close()
 """

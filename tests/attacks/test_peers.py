@@ -46,8 +46,8 @@ def nodes(tmp_path_factory):
     with contextlib.ExitStack() as closing:
         made = []
         for name in ("peer-a", "peer-b", "peer-dealer"):
-            identity = closing.enter_context(NodeIdentity.open(tmp_path_factory.mktemp(name), name))
-            worker = WebsocketServerWorker(None, port=0, id=name, door=TokenAuthenticator(identity))
+            identity = closing.enter_context(NodeIdentity(tmp_path_factory.mktemp(name), name))
+            worker = WebsocketServerWorker(None, port=0, id=name, authenticator=TokenAuthenticator(identity))
             worker.start(background=True)
             closing.callback(worker.stop)
             context, settings = worker._context, types.SimpleNamespace(id=name)

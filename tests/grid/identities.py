@@ -2,12 +2,15 @@
 
 import base64
 import json
+import tempfile
 import threading
 
 import jwt
 import pytest
 
 from syft.exceptions import AuthenticationError
+from syft.grid.identity import Revocations
+from syft.grid.identity.database import Database
 
 NOW = 1_800_000_000.0
 
@@ -25,6 +28,21 @@ class Clock:
 def claims_of(token):
     """Return the claims of a token without verifying it."""
     return jwt.decode(token, options={"verify_signature": False})
+
+
+def signed_again(tokens, **changed):
+    """Return a token of the node itself with other claims."""
+    claims = claims_of(tokens.issue("alice", "owner", 60))
+    return jwt.encode({**claims, **changed}, tokens._key, algorithm="EdDSA")
+
+
+_folders = []
+
+
+def new_revocations():
+    """Return the revocations of a new node; its folder is deleted when the tests end."""
+    _folders.append(tempfile.TemporaryDirectory())
+    return Revocations(Database(_folders[-1].name))
 
 
 def part(value):

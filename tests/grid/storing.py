@@ -6,11 +6,12 @@ import itertools
 from typing import Any
 from unittest import mock
 
+import sqlalchemy as sa
 import torch
 
 import syft as sy
 from syft.core.references import Ref
-from syft.grid.storage import ObjectAdmin, ObjectManager, open_storage
+from syft.grid.storage import ObjectAdmin, ObjectManager, RecordStore, open_storage, tables
 from syft.messaging import message as m
 from syft.serde import deserialize
 from syft.workers.base import BaseWorker
@@ -91,4 +92,11 @@ class StoredNode:
             self.storage.close()
 
 
-__all__ = ["Peer", "StoredNode", "let_go"]
+def memory_records() -> RecordStore:
+    """Return records in memory."""
+    engine = sa.create_engine("sqlite://", poolclass=sa.StaticPool, connect_args={"check_same_thread": False})
+    tables.metadata.create_all(engine)
+    return RecordStore(engine.begin)
+
+
+__all__ = ["Peer", "StoredNode", "let_go", "memory_records"]

@@ -12,10 +12,11 @@ from torch.utils.data import Dataset, TensorDataset
 
 from syft.exceptions import QuotaExceededError
 from syft.grid.node.worker import NodeWorker
-from syft.grid.rights import AuditLog, MemoryRowStore, NodePolicy
+from syft.grid.rights import NodePolicy
 from syft.grid.storage import ObjectManager, Quota, load_folder, open_storage
-from syft.grid.storage.file_errors import UnreadableFileError
+from syft.grid.storage.csv_reader import UnreadableFileError
 from syft.grid.storage.readers import read_file
+from tests.grid.storing import memory_records
 
 
 def read_text(folder, text):
@@ -80,7 +81,7 @@ def test_an_open_quote_does_not_make_a_name_of_the_data(tmp_path):
 
 def test_the_folder_names_the_file_and_the_column(hook, tmp_path, caplog):
     (tmp_path / "patients.csv").write_text("Smith,41\nJones,42\n")
-    worker = NodeWorker("header-node", NodePolicy("owner", MemoryRowStore(), MemoryRowStore(), AuditLog()))
+    worker = NodeWorker("header-node", NodePolicy(memory_records()))
     ObjectManager(worker)
     report = load_folder(worker, tmp_path)
     assert "column 2" in report.skipped["patients.csv"]
@@ -133,7 +134,7 @@ def test_a_folder_is_published_without_what_is_too_large_or_of_another_kind(hook
     os.truncate(tmp_path / "large.npy", 2**42)
     for name in ("patients.xlsx", "good.csv"):
         (tmp_path / name).write_text("1\n")
-    worker = NodeWorker("folder-node", NodePolicy("owner", MemoryRowStore(), MemoryRowStore(), AuditLog()))
+    worker = NodeWorker("folder-node", NodePolicy(memory_records()))
     ObjectManager(worker, node_quota=Quota(10, 2**20))
     with caplog.at_level(logging.INFO):
         report = load_folder(worker, tmp_path)
@@ -153,7 +154,7 @@ def test_a_data_set_of_code_is_not_kept_and_that_is_said(hook, tmp_path, caplog)
         def __getitem__(self, number):
             return torch.tensor([float(number)]), torch.tensor([float(number**2)])
 
-    worker = NodeWorker("code-node", NodePolicy("owner", MemoryRowStore(), MemoryRowStore(), AuditLog()))
+    worker = NodeWorker("code-node", NodePolicy(memory_records()))
     with open_storage(tmp_path / "store") as storage:
         object_manager = ObjectManager(worker, storage)
         with caplog.at_level(logging.WARNING):

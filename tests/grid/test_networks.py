@@ -13,7 +13,6 @@ import torch
 import syft as sy
 from syft.exceptions import ModelError, ModelNotFoundError, SyftError, WorkerLostError
 from syft.grid.abstract_grid import AbstractGrid
-from syft.grid.model_grid import ModelGrid
 from syft.hosting import client
 from syft.hosting import server as hosting_server
 from tests.nodes import websocket_server
@@ -122,12 +121,12 @@ def test_a_worker_that_is_gone_is_left_out_with_a_warning(workers, deaf):
 def test_workers_are_searched_at_the_same_time_and_not_for_ever(deaf):
     together = threading.Barrier(8, timeout=60)  # none answers before all are asked
     grid = sy.PrivateGridNetwork(*[deaf(f"slow-{i}", together.wait) for i in range(8)])
-    grid.patience = 100
+    grid.timeout = 100
     assert grid.search("#nothing") == {}
     over, quick = threading.Event(), threading.Event()
     others = deaf("gone"), deaf("hangs", lambda: over.wait(60)), deaf("quick", quick.set)
     grid = sy.PrivateGridNetwork(*others)
-    grid.patience = 3
+    grid.timeout = 3
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -352,4 +351,4 @@ def test_a_killed_replica_is_skipped(processes):
 
 
 def test_grids_do_not_need_a_server_to_be_imported():
-    assert issubclass(sy.PrivateGridNetwork, ModelGrid) and issubclass(sy.PublicGridNetwork, ModelGrid)
+    assert issubclass(sy.PrivateGridNetwork, AbstractGrid) and issubclass(sy.PublicGridNetwork, AbstractGrid)

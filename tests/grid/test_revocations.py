@@ -10,10 +10,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from syft.exceptions import AccountError, AuthenticationError, SyftError
-from syft.grid.identity import MemoryRevocations, StoredRevocations, Tokens
+from syft.grid.identity import Revocations, Tokens
 from syft.grid.identity.database import Database
 from syft.grid.identity.keys import node_key
-from tests.grid.identities import NOW, Clock, in_threads, refused
+from tests.grid.identities import NOW, Clock, in_threads, refused, signed_again
 
 
 @pytest.fixture
@@ -26,13 +26,10 @@ def key():
     return Ed25519PrivateKey.generate()
 
 
-@pytest.fixture(params=["memory", "stored"])
-def revocations(request, tmp_path):
-    if request.param == "memory":
-        yield MemoryRevocations()
-        return
+@pytest.fixture
+def revocations(tmp_path):
     database = Database(tmp_path / "identity")
-    yield StoredRevocations(database)
+    yield Revocations(database)
     database.close()
 
 
@@ -76,7 +73,7 @@ def test_all_tokens_of_a_user_are_revoked_and_later_ones_are_good(tokens):
 def test_revocations_survive_a_restart_and_are_seen_by_other_processes(tmp_path, clock):
     def opened():
         database = Database(tmp_path / "identity")
-        return database, Tokens("n", node_key(tmp_path / "identity"), StoredRevocations(database), clock)
+        return database, Tokens("n", node_key(tmp_path / "identity"), Revocations(database), clock)
 
     database, tokens = opened()
     one, all_of, good = (tokens.issue(user, "user", 60) for user in ("alice", "bob", "dave"))
@@ -102,15 +99,15 @@ def test_a_killed_process_loses_no_revocation(tmp_path):
         "import os, signal, sys, syft\n"
         "assert not {'jwt', 'argon2', 'fastapi', 'uvicorn', 'sqlalchemy', 'ray'} & set(sys.modules)\n"
         "from syft.grid.identity.database import Database\n"
-        "from syft.grid.identity.revocations import StoredRevocations\n"
-        "revocations = StoredRevocations(Database(sys.argv[1]))\n"
+        "from syft.grid.identity.revocations import Revocations\n"
+        "revocations = Revocations(Database(sys.argv[1]))\n"
         "assert revocations.add('a' * 32, 5.0) and revocations.advance('bob') == 1\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, timeout=110)
     assert done.returncode == -9, done.stderr
     database = Database(tmp_path)
-    assert StoredRevocations(database).has("a" * 32) and StoredRevocations(database).generation("bob") == 1
+    assert Revocations(database).has("a" * 32) and Revocations(database).generation("bob") == 1
     database.close()
 
 
@@ -134,12 +131,12 @@ def test_eight_open_a_new_file_at_once(tmp_path, monkeypatch):
         start.wait()
         database = Database(tmp_path / "identity")
         for _ in range(5):
-            StoredRevocations(database).advance("alice")
+            Revocations(database).advance("alice")
         database.close()
 
     in_threads(work, 8)
     database = Database(tmp_path / "identity")
-    assert StoredRevocations(database).generation("alice") == 40
+    assert Revocations(database).generation("alice") == 40
     database.close()
 
 
@@ -159,7 +156,7 @@ def test_a_file_of_a_later_version_is_refused(tmp_path):
 
 def test_a_transaction_is_all_or_nothing(tmp_path):
     database = Database(tmp_path)
-    revocations = StoredRevocations(database)
+    revocations = Revocations(database)
     with pytest.raises(KeyError), database.transaction():
         revocations.advance("alice")
         revocations.add("a" * 32, 1.0)
@@ -170,7 +167,7 @@ def test_a_transaction_is_all_or_nothing(tmp_path):
 
 
 def test_a_token_for_another_purpose_is_refused(tokens):
-    refused(tokens, tokens._sign("peer", "alice", "owner", 60, None), "another purpose")
+    refused(tokens, signed_again(tokens, use="peer"), "another purpose")
 
 
 def test_revocations_in_eight_threads(revocations):

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syft.exceptions import AccountError, ExposureError
-from syft.grid.identity import check_exposure, user_name
+from syft.grid.identity import user_name
+from syft.grid.server.settings import check_exposure
 
 # Names -----------------------------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ def opened(tmp_path, clock):
     def again(hasher=None, **arguments):
         hasher = hasher or argon2.PasswordHasher(**QUICK)
         throttle = Throttle(clock, **arguments)
-        made.append(NodeIdentity.open(tmp_path / "identity", "hospital-a", clock, hasher=hasher, throttle=throttle))
+        made.append(NodeIdentity(tmp_path / "identity", "hospital-a", clock, hasher=hasher, throttle=throttle))
         return made[-1]
 
     yield again
@@ -99,7 +99,7 @@ def test_every_wrong_login_has_the_same_text_and_takes_the_same_work(opened):
 
 
 def test_the_default_work_is_that_of_the_standard(tmp_path):
-    with NodeIdentity.open(tmp_path, "n") as node:
+    with NodeIdentity(tmp_path, "n") as node:
         node.users.add("alice", PASSWORD)
         (found,) = node._database.rows("SELECT password FROM users")
         assert found[0].startswith("$argon2id$v=19$m=65536,t=3,p=4$")

@@ -6,8 +6,9 @@ import socket
 
 import pytest
 
+from syft.grid.identity.throttle import network_of
 from syft.grid.server import pending_connections
-from syft.grid.server.pending_connections import PendingConnections, origin_of
+from syft.grid.server.pending_connections import PendingConnections
 
 
 @pytest.fixture
@@ -70,9 +71,9 @@ def test_those_who_were_let_in_do_not_count(pairs):
 
 
 def test_addresses_of_one_client():
-    assert origin_of(("10.0.0.1", 5)) == "10.0.0.1"
-    assert origin_of(("2001:db8::1", 5, 0, 0)) == origin_of(("2001:db8::ffff", 6, 0, 0))
-    assert origin_of(("2001:db8::1", 5, 0, 0)) != origin_of(("2001:db8:0:1::1", 5, 0, 0))
-    assert origin_of(("::ffff:10.0.0.1", 5, 0, 0)) == "10.0.0.1"
-    assert origin_of(("fe80::1%eth0", 5, 0, 2)) == origin_of(("fe80::2", 5, 0, 2))
-    assert origin_of(None) == origin_of("") == ""
+    assert network_of("10.0.0.1") == "10.0.0.1"
+    assert network_of("2001:db8::1") == network_of("2001:db8::ffff")
+    assert network_of("2001:db8::1") != network_of("2001:db8:0:1::1")
+    assert network_of("::ffff:10.0.0.1") == "10.0.0.1"
+    assert network_of("fe80::1%eth0") == network_of("fe80::2")
+    assert network_of("") == ""

@@ -26,14 +26,7 @@ def answer(secret: bytes, challenge: str, node_id: str) -> str:
 
 
 def check_address(rules: OutboundPolicy, node_id: str, address: str, secret: str) -> None:
-    """Connect to the address of a node, and raise unless it responds to a challenge.
-
-    Args:
-        rules: the outbound policy of the gateway.
-        node_id: the id of the node.
-        address: its claimed address.
-        secret: its secret, in hex.
-    """
+    """Connect to the address of a node, and raise unless it responds to a challenge."""
     where = rules.place(address)
     challenge = secrets.token_hex(32)
     try:

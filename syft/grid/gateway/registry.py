@@ -26,9 +26,13 @@ _choose = random.SystemRandom()
 class UnknownNodeError(SyftError):
     """A node is not registered, or its registration expired."""
 
+    http_status = 404
+
 
 class TakenError(SyftError):
     """The name belongs to another user, or the registry is full."""
+
+    http_status = 409
 
 
 @dataclasses.dataclass(slots=True)

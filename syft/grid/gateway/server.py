@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 from pathlib import Path
 
-from fastapi import APIRouter, FastAPI, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi import FastAPI
 
-from syft.grid.gateway.registry import Registry, TakenError, UnknownNodeError
+from syft.grid.gateway.registry import Registry
 from syft.grid.gateway.routes import make_routes
 from syft.grid.gateway.settings import GatewaySettings
 from syft.grid.identity import NodeIdentity
 from syft.grid.private_files import private_folder
-from syft.grid.server.app import prepare
-from syft.grid.server.auth import Authenticator, OpenAuthenticator
-from syft.grid.server.port_server import PortServer
+from syft.grid.server.app import about_routes, prepare
+from syft.grid.server.auth import Authenticator
+from syft.grid.server.port_server import PortServer, Server
 from syft.grid.server.temporary_folders import passing_folder
 from syft.grid.server.token_auth import TokenAuthenticator
 from syft.workers.delegation.peer import OutboundPolicy
-from syft.workers.transport.tls import is_loopback, server_context
+from syft.workers.transport.tls import is_loopback
 
 
-class Gateway:
+class Gateway(Server):
     """A gateway: nodes register, and clients find out which of them to ask.
 
     It is trusted with names, addresses and tags. It never sees data, and no token of a node: clients connect to nodes
@@ -39,17 +37,14 @@ class Gateway:
 
     def __init__(self, settings: GatewaySettings) -> None:
         self.settings = settings
-        self._closing = contextlib.ExitStack()
+        super().__init__(settings)
         try:
             store = self._store()
-            self.identity: NodeIdentity = self._closing.enter_context(
-                NodeIdentity.open(store / "identity", settings.id)
-            )
-            self.door: Authenticator = TokenAuthenticator(self.identity) if settings.tokens else OpenAuthenticator()
+            self.identity: NodeIdentity = self._closing.enter_context(NodeIdentity(store / "identity", settings.id))
+            self.authenticator = TokenAuthenticator(self.identity) if settings.tokens else Authenticator()
             limits = settings.lifetime, settings.max_nodes, settings.max_user_nodes
             self.registry = Registry(*limits, owners=store / "nodes.json")
-            context = server_context(settings.certificate, settings.key) if settings.certificate is not None else None
-            self.server = PortServer(self._app(), settings.host, settings.port, context)
+            self.server = PortServer(self._app(), settings.host, settings.port, self._tls)
         except Exception:
             self._closing.close()
             raise
@@ -63,12 +58,10 @@ class Gateway:
         settings = self.settings
         version = importlib.metadata.version("resyft")
         app = FastAPI(title=f"resyft gateway {settings.id}", version=version, docs_url=None, redoc_url=None)
-        prepare(app, self.door)
-        app.add_exception_handler(UnknownNodeError, _not_found)
-        app.add_exception_handler(TakenError, _conflict)
+        prepare(app, self.authenticator)
         rules = OutboundPolicy(ca=settings.ca, local=is_loopback(settings.host))
-        app.include_router(_about(self, version))
-        for router in make_routes(self.registry, self.door, rules):
+        app.include_router(about_routes(settings.id, {"resyft": version}))
+        for router in make_routes(self.registry, self.authenticator, rules):
             app.include_router(router)
         return app
 
@@ -76,52 +69,3 @@ class Gateway:
     def url(self) -> str:
         """Where clients and nodes connect to."""
         return self.server.url.replace("ws", "http", 1)
-
-    @property
-    def port(self) -> int:
-        """The port it listens on."""
-        return self.server.port
-
-    def start(self) -> None:
-        """Serve in a thread, and return when clients can come."""
-        self.server.start()
-
-    def run(self) -> None:
-        """Serve until interrupted, and close everything."""
-        try:
-            self.server.run()
-        finally:
-            self.close()
-
-    def stop(self) -> None:
-        """Stop to serve, and close everything."""
-        self.server.stop()
-        self.close()
-
-    def close(self) -> None:
-        """Close the users. Twice does no harm."""
-        self._closing.close()
-
-
-def _about(gateway: Gateway, version: str) -> APIRouter:
-    router = APIRouter(tags=["about"])
-
-    @router.get("/health")
-    def health() -> dict[str, str]:
-        """Say that the gateway is up."""
-        return {"status": "ok", "id": gateway.settings.id}
-
-    @router.get("/version")
-    def about() -> dict[str, str]:
-        """Say what the gateway runs."""
-        return {"resyft": version}
-
-    return router
-
-
-async def _not_found(request: Request, error: Exception) -> Response:
-    return JSONResponse({"detail": str(error)}, 404)
-
-
-async def _conflict(request: Request, error: Exception) -> Response:
-    return JSONResponse({"detail": str(error)}, 409)

@@ -1,9 +1,8 @@
-"""The identity of a node: its key, tokens, users and roles, and the check of its listening address."""
+"""The identity of a node: its key, tokens, users and roles."""
 
-from syft.grid.identity.binding import check_exposure
 from syft.grid.identity.names import user_name
 from syft.grid.identity.node_identity import NodeIdentity
-from syft.grid.identity.revocations import MemoryRevocations, Revocations, StoredRevocations
+from syft.grid.identity.revocations import Revocations
 from syft.grid.identity.roles import OWNER, ROLES, USER, Capability, may
 from syft.grid.identity.throttle import Throttle
 from syft.grid.identity.tokens import TokenIdentity, Tokens
@@ -14,16 +13,13 @@ __all__ = [
     "ROLES",
     "USER",
     "Capability",
-    "MemoryRevocations",
     "NodeIdentity",
     "Revocations",
-    "StoredRevocations",
     "Throttle",
     "TokenIdentity",
     "Tokens",
     "UserAccount",
     "Users",
-    "check_exposure",
     "may",
     "user_name",
 ]

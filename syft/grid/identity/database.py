@@ -35,9 +35,6 @@ CREATE TABLE IF NOT EXISTS users (
 class Database:
     """One SQLite connection, used by one thread at a time. Committed transactions survive a power failure.
 
-    Args:
-        folder: the folder of the file; it is created with mode 0700.
-
     Raises:
         SyftError: the file is damaged, or of a later version.
     """

@@ -6,11 +6,12 @@ may look like a path or contain invisible characters.
 
 from __future__ import annotations
 
+import functools
 import unicodedata
 
 from syft.exceptions import AccountError
 
-__all__ = ["MAX_NAME", "user_name"]
+__all__ = ["MAX_NAME", "canonical", "user_name"]
 
 MAX_NAME = 64
 # Letters, marks and digits.
@@ -58,6 +59,15 @@ def user_name(name: object) -> str:
     if ends[0] not in "LN" or ends[1] not in "LNM" or "  " in folded or ".." in folded:
         raise AccountError(_RULE)
     return folded
+
+
+@functools.lru_cache(maxsize=4096)
+def canonical(name: object) -> object:
+    """Return the canonical form of a user's name, for access checks; an invalid name is returned unchanged."""
+    try:
+        return user_name(name)
+    except AccountError:
+        return name
 
 
 def _fold(name: str) -> str:

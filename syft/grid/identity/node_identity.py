@@ -9,7 +9,7 @@ from typing import Any
 
 from syft.grid.identity.database import Database
 from syft.grid.identity.keys import fingerprint, node_key
-from syft.grid.identity.revocations import StoredRevocations
+from syft.grid.identity.revocations import Revocations
 from syft.grid.identity.tokens import Tokens
 from syft.grid.identity.users import Users
 from syft.workers.delegation.key_proofs import PeerKey
@@ -36,15 +36,8 @@ class NodeIdentity:
         self.fingerprint = fingerprint(key)
         # Authenticates this node to other nodes.
         self.peer_key = PeerKey(key)
-        self.tokens = Tokens(node_id, key, StoredRevocations(self._database), clock)
+        self.tokens = Tokens(node_id, key, Revocations(self._database), clock)
         self.users = Users(self._database, self.tokens, clock=clock, **settings)
-
-    @classmethod
-    def open(
-        cls, folder: str | os.PathLike[str], node_id: str, clock: Callable[[], float] = time.time, **settings: Any
-    ) -> NodeIdentity:
-        """Open the identity in a folder, or create it."""
-        return cls(folder, node_id, clock, **settings)
 
     def __repr__(self) -> str:
         return f"<NodeIdentity of {self.node_id!r}, key {self.fingerprint[:23]}>"

@@ -2,93 +2,23 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Protocol
-
 from syft.grid.identity.database import Database
 
-__all__ = ["MemoryRevocations", "Revocations", "StoredRevocations"]
+__all__ = ["Revocations"]
 
 
-class Revocations(Protocol):
-    """The store of revocations. All methods are thread-safe.
+class Revocations:
+    """Revocations in the node's database; other processes with the same file see them at once. Thread-safe.
 
     Each user has a generation, a number that its tokens carry; revoking all of them increments it. No clock is
     involved, so a token issued right afterwards is valid.
-    """
-
-    def add(self, token_id: str, expires: float, user: str = "") -> bool:
-        """Revoke a token until it has expired; returns True to the first caller only."""
-        ...
-
-    def has(self, token_id: str) -> bool:
-        """Return whether a token is revoked."""
-        ...
-
-    def prune(self, before: float) -> int:
-        """Remove tokens that expired before a time, and return their number."""
-        ...
-
-    def generation(self, user: str) -> int:
-        """Return the valid token generation of a user; initially 0."""
-        ...
-
-    def advance(self, user: str) -> int:
-        """Invalidate all present tokens of a user, and return the next generation."""
-        ...
-
-
-class MemoryRevocations:
-    """Revocations in memory, for tests and for nodes that generate a new key at each start."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._tokens: dict[str, float] = {}
-        self._generations: dict[str, int] = {}
-
-    def add(self, token_id: str, expires: float, user: str = "") -> bool:
-        """Revoke a token until it has expired."""
-        with self._lock:
-            if token_id in self._tokens:
-                return False
-            self._tokens[token_id] = expires
-            return True
-
-    def has(self, token_id: str) -> bool:
-        """Return whether a token is revoked."""
-        return token_id in self._tokens
-
-    def prune(self, before: float) -> int:
-        """Remove tokens that expired before a time."""
-        with self._lock:
-            expired = [token_id for token_id, expires in self._tokens.items() if expires < before]
-            for token_id in expired:
-                del self._tokens[token_id]
-            return len(expired)
-
-    def generation(self, user: str) -> int:
-        """Return the valid token generation of a user."""
-        return self._generations.get(user, 0)
-
-    def advance(self, user: str) -> int:
-        """Invalidate all present tokens of a user."""
-        with self._lock:
-            self._generations[user] = self._generations.get(user, 0) + 1
-            return self._generations[user]
-
-
-class StoredRevocations:
-    """Revocations in the node's database; other processes with the same file see them at once.
-
-    Args:
-        database: the database of the node's identity.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def add(self, token_id: str, expires: float, user: str = "") -> bool:
-        """Revoke a token until it has expired."""
+        """Revoke a token until it has expired; returns True to the first caller only."""
         return self._database.execute("INSERT OR IGNORE INTO revoked VALUES (?, ?, ?)", token_id, expires, user) == 1
 
     def has(self, token_id: str) -> bool:
@@ -96,16 +26,16 @@ class StoredRevocations:
         return bool(self._database.rows("SELECT 1 FROM revoked WHERE token_id = ?", token_id))
 
     def prune(self, before: float) -> int:
-        """Remove tokens that expired before a time."""
+        """Remove tokens that expired before a time, and return their number."""
         return self._database.execute("DELETE FROM revoked WHERE expires < ?", before)
 
     def generation(self, user: str) -> int:
-        """Return the valid token generation of a user."""
+        """Return the valid token generation of a user; initially 0."""
         found = self._database.rows("SELECT generation FROM generations WHERE user = ?", user)
         return int(found[0][0]) if found else 0
 
     def advance(self, user: str) -> int:
-        """Invalidate all present tokens of a user."""
+        """Invalidate all present tokens of a user, and return the next generation."""
         statement = (
             "INSERT INTO generations VALUES (?, 1) ON CONFLICT (user) DO UPDATE SET generation = generation + 1 "
             "RETURNING generation"

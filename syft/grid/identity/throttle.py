@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from syft.exceptions import TooManyAttemptsError
 
-__all__ = ["Attempt", "AttemptLimit", "Throttle"]
+__all__ = ["Attempt", "AttemptLimit", "Throttle", "network_of"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,12 +52,7 @@ Key = tuple[str, str, str]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Attempt:
-    """A login attempt.
-
-    Attributes:
-        origin: the user at the address.
-        keys: the counters that it increments.
-    """
+    """A login attempt."""
 
     origin: Key
     keys: tuple[Key, ...]
@@ -89,7 +84,7 @@ class Throttle:
         Raises:
             TooManyAttemptsError: the delay is not over; the error contains the remaining seconds.
         """
-        network = _network(address)
+        network = network_of(address)
         origin = ("known", user, network)
         with self._lock:
             keys: tuple[Key, ...] = (("user", user, ""), ("address", "", network))
@@ -149,10 +144,10 @@ class Throttle:
             entries.popitem(last=False)
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
     """Return the network that one client is assumed to control: an IPv4 address, or the /64 of an IPv6 address."""
     try:
-        found = ipaddress.ip_address(address)
+        found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address[:64]
     if isinstance(found, ipaddress.IPv6Address):

@@ -118,7 +118,25 @@ class Tokens:
         Raises:
             AccountError: the role, the name or the lifetime is invalid.
         """
-        return self._sign(_SESSION, user, role, seconds, generation)
+        if type(seconds) not in (int, float) or not 0 < seconds <= MAX_SECONDS:
+            raise AccountError(f"The lifetime of a token must be above 0 and at most {MAX_SECONDS:.0f} seconds.")
+        name, now = user_name(user), self._clock()
+        claims = {
+            "sub": name,
+            "role": check_role(role),
+            "aud": self.node_id,
+            "iss": self.node_id,
+            "iat": now,
+            "nbf": now,
+            "exp": now + seconds,
+            "jti": secrets.token_hex(16),
+            "use": _SESSION,
+            "gen": self.revocations.generation(name) if generation is None else generation,
+        }
+        token = jwt.encode(claims, self._key, algorithm=ALGORITHM)
+        if len(token) > MAX_TOKEN:
+            raise AccountError("This token would be too long. Use a shorter user name.")
+        return token
 
     def read(self, token: str) -> TokenIdentity:
         """Verify a token, and return its contents.
@@ -126,7 +144,17 @@ class Tokens:
         Raises:
             AuthenticationError: it is invalid; the message has the reason and never the token.
         """
-        identity = self._read(token, _SESSION)
+        claims = self._verified(token)
+        identity = _identity(claims)
+        # Times are compared here, because the clock of PyJWT can't be set.
+        ahead = max(claims["iat"], claims["nbf"]) - self._clock()
+        if ahead > self.leeway:
+            raise AuthenticationError(
+                f"This token becomes valid in {ahead:.0f} s: the clocks of its issuer and of this node differ. Correct "
+                "them (compare with: date -u), then log in again."
+            )
+        if claims["use"] != _SESSION:
+            raise AuthenticationError(f"This token is for another purpose. {_RENEW}")
         self.check(identity)
         return identity
 
@@ -136,8 +164,11 @@ class Tokens:
         Raises:
             AuthenticationError: it has expired or was revoked.
         """
-        self._check_expiry(identity.expires)
-        self._check_generation(identity)
+        late = self._clock() - identity.expires
+        if late >= self.leeway:
+            raise AuthenticationError(f"This token expired {late:.0f} s ago. {_RENEW}")
+        if self.revocations.generation(identity.user) != identity.generation:
+            raise AuthenticationError(f"All tokens of this user were revoked. {_RENEW}")
         if self.revocations.has(identity.token_id):
             raise AuthenticationError(f"This token was revoked. {_RENEW}")
 
@@ -157,38 +188,6 @@ class Tokens:
     def revoke_user(self, user: str) -> None:
         """Revoke all present tokens of a user."""
         self.revocations.advance(user_name(user))
-
-    def _sign(self, use: str, user: str, role: str, seconds: float, generation: int | None) -> str:
-        if type(seconds) not in (int, float) or not 0 < seconds <= MAX_SECONDS:
-            raise AccountError(f"The lifetime of a token must be above 0 and at most {MAX_SECONDS:.0f} seconds.")
-        name, now = user_name(user), self._clock()
-        claims = {
-            "sub": name,
-            "role": check_role(role),
-            "aud": self.node_id,
-            "iss": self.node_id,
-            "iat": now,
-            "nbf": now,
-            "exp": now + seconds,
-            "jti": secrets.token_hex(16),
-            "use": use,
-            "gen": self.revocations.generation(name) if generation is None else generation,
-        }
-        token = jwt.encode(claims, self._key, algorithm=ALGORITHM)
-        if len(token) > MAX_TOKEN:
-            raise AccountError("This token would be too long. Use a shorter user name.")
-        return token
-
-    def _read(self, token: str, use: str) -> TokenIdentity:
-        claims = self._verified(token)
-        identity = _identity(claims)
-        # Times are compared here, because the clock of PyJWT can't be set.
-        for name in ("iat", "nbf"):
-            self._check_start(claims[name])
-        self._check_expiry(identity.expires)
-        if claims["use"] != use:
-            raise AuthenticationError(f"This token is for another purpose. {_RENEW}")
-        return identity
 
     def _verified(self, token: str) -> Mapping[str, Any]:
         """Return the claims of a token, after verifying its signature."""
@@ -214,23 +213,6 @@ class Tokens:
         except (jwt.PyJWTError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
             pass
         raise AuthenticationError(f"This is not a valid token of this node. {_RENEW}")
-
-    def _check_start(self, start: float) -> None:
-        ahead = start - self._clock()
-        if ahead > self.leeway:
-            raise AuthenticationError(
-                f"This token becomes valid in {ahead:.0f} s: the clocks of its issuer and of this node differ. Correct "
-                "them (compare with: date -u), then log in again."
-            )
-
-    def _check_expiry(self, expires: float) -> None:
-        late = self._clock() - expires
-        if late >= self.leeway:
-            raise AuthenticationError(f"This token expired {late:.0f} s ago. {_RENEW}")
-
-    def _check_generation(self, identity: TokenIdentity) -> None:
-        if self.revocations.generation(identity.user) != identity.generation:
-            raise AuthenticationError(f"All tokens of this user were revoked. {_RENEW}")
 
     def _prune(self) -> None:
         now = self._clock()

@@ -6,12 +6,13 @@ exists.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import threading
 import time
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from syft.exceptions import AccountError, AuthenticationError, DependencyError, TooManyAttemptsError
 from syft.grid.identity.database import Database
@@ -192,22 +193,15 @@ class Users:
         with self._hash_slot():
             return self._hasher.hash(normal)
 
-    def _hash_slot(self) -> _HashSlot:
-        return _HashSlot(self._hashing)
-
-
-class _HashSlot:
-    """Limits the number of concurrent hashes, which bounds their memory."""
-
-    def __init__(self, semaphore: threading.BoundedSemaphore) -> None:
-        self._semaphore = semaphore
-
-    def __enter__(self) -> None:
-        if not self._semaphore.acquire(timeout=_HASH_TIMEOUT):
+    @contextlib.contextmanager
+    def _hash_slot(self) -> Iterator[None]:
+        """Limit the number of concurrent hashes, which bounds their memory."""
+        if not self._hashing.acquire(timeout=_HASH_TIMEOUT):
             raise TooManyAttemptsError(_HASH_TIMEOUT)
-
-    def __exit__(self, *args: object) -> None:
-        self._semaphore.release()
+        try:
+            yield
+        finally:
+            self._hashing.release()
 
 
 def _normal(password: object) -> str | None:

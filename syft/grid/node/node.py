@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import threading
@@ -30,16 +29,16 @@ from syft.grid.isolation.supervisor.release_calls import SEALED
 from syft.grid.isolation.supervisor.supervisor import Supervisor
 from syft.grid.node.settings import Settings
 from syft.grid.node.worker import NodeWorker
-from syft.grid.rights import DurableRowStore, NodePolicy, StoredAudit
+from syft.grid.rights import NodePolicy, RowStore
 from syft.grid.server.app import NodeContext, make_app
-from syft.grid.server.auth import Authenticator, OpenAuthenticator
+from syft.grid.server.auth import Authenticator
 from syft.grid.server.pending_connections import PendingConnections
-from syft.grid.server.port_server import PortServer
+from syft.grid.server.port_server import PortServer, Server
 from syft.grid.server.temporary_folders import passing_folder
 from syft.grid.server.token_auth import TokenAuthenticator
 from syft.grid.storage import Loaded, MemoryLimit, ObjectManager, Quota, Storage, load_folder, open_storage
 from syft.workers.delegation.peer import OutboundPolicy
-from syft.workers.transport.tls import is_loopback, server_context
+from syft.workers.transport.tls import is_loopback
 
 logger = logging.getLogger("syft.node")
 # Address space of a process beyond its user's objects: temporary results, stacks, torch's buffers.
@@ -48,7 +47,7 @@ PROCESS_SLACK = 4 << 30
 PROCESS_FILES = 4096
 
 
-class Node:
+class Node(Server):
     """The node of one owner. Without a store, nothing survives a restart.
 
     Args:
@@ -64,14 +63,13 @@ class Node:
     def __init__(self, settings: Settings, routers: Iterable[Any] = (), serves_users: bool = True) -> None:
         self.settings = settings
         self._serves_users = serves_users
-        self._closing = contextlib.ExitStack()
+        super().__init__(settings)
         try:
-            context = server_context(settings.certificate, settings.key) if settings.tls else None  # type: ignore[arg-type]
             self._open(settings)
             made: list[APIRouter] = [router(self) for router in routers]
             app = make_app(self.context, made, title=f"resyft node {settings.id}")
             room = PendingConnections(settings.max_pending, settings.max_address_pending)
-            self.server = PortServer(app, settings.host, settings.port, context, settings.heartbeat, room)
+            self.server = PortServer(app, settings.host, settings.port, self._tls, settings.heartbeat, room)
         except Exception:
             self._closing.close()
             raise
@@ -85,15 +83,13 @@ class Node:
         if self._serves_users:
             self._template.start()
         threading.Thread(target=_copy_log, args=(reader,), name="syft process log", daemon=True).start()
-        self.identity: NodeIdentity = self._closing.enter_context(NodeIdentity.open(self._home(), settings.id))
+        self.identity: NodeIdentity = self._closing.enter_context(NodeIdentity(self._home(), settings.id))
         self.storage: Storage = self._closing.enter_context(open_storage(self._store()))
         records = self.storage.records
-        self.policy = NodePolicy(settings.owner, DurableRowStore(records, "requests"), StoredAudit(records), records)
+        self.policy = NodePolicy(records, settings.owner)
         self.policy.step_seconds = check_step_seconds(settings.step_seconds)
         self.audit = self.policy.audit
-        self.programs = ProgramRules(
-            DurableRowStore(records, "programs"), DurableRowStore(records, "program_plans"), self.audit
-        )
+        self.programs = ProgramRules(RowStore(records, "programs"), RowStore(records, "program_plans"), self.audit)
         self.worker = NodeWorker(settings.id, self.policy)
         self.worker.trusts_script_modules = settings.trust_script_modules
         self.worker.request_counts = records
@@ -107,17 +103,17 @@ class Node:
         )
         self._closing.callback(self.object_manager.close)
         self.loaded = Loaded() if settings.data is None else load_folder(self.worker, settings.data)
-        door: Authenticator = TokenAuthenticator(self.identity) if settings.tokens else OpenAuthenticator()
+        authenticator = TokenAuthenticator(self.identity) if settings.tokens else Authenticator()
         most, each = settings.max_connections, settings.max_user_connections
         in_flight = settings.max_in_flight_bytes, settings.max_user_in_flight_bytes
         self.context = NodeContext(
-            self.worker, door, settings.grace, most, each, settings.max_message_bytes, *in_flight
+            self.worker, authenticator, settings.grace, most, each, settings.max_message_bytes, *in_flight
         )
-        self.context.patience = 3 * settings.heartbeat
+        self.context.frame_timeout = 3 * settings.heartbeat
         certificate = certificate_of(settings.certificate, settings.id) if settings.certificate is not None else None
         self.supervisor = self._supervise(settings, certificate)
         self.object_manager.removal_listeners.append(self.supervisor.forget_object)
-        self.context.conversations.open_responder = self.supervisor.open
+        self.context.sessions.open_responder = self.supervisor.open
         self.context.sweeps += [self.supervisor.sweep, self.policy.requests.expire]
         self.policy.requests.forget_copy = self._forget_copy
         self.context.peering = SupervisedPeering(self.supervisor)
@@ -169,20 +165,6 @@ class Node:
             return self.settings.identity_folder
         return Path(self._closing.enter_context(passing_folder("syft-node-"))) / "identity"
 
-    @property
-    def url(self) -> str:
-        """The URL for clients."""
-        return self.server.url
-
-    @property
-    def port(self) -> int:
-        """The port it listens on."""
-        return self.server.port
-
-    def start(self) -> None:
-        """Serve in a thread; returns when clients can connect."""
-        self.server.start()
-
     def take_process(self) -> None:
         """Dedicate this process to the node: its worker becomes the local worker, its settings apply to all threads."""
         if self.settings.threads is not None:
@@ -193,15 +175,7 @@ class Node:
     def run(self) -> None:
         """Serve until interrupted, then close everything; for a process dedicated to the node."""
         self.take_process()
-        try:
-            self.server.run()
-        finally:
-            self.close()
-
-    def stop(self) -> None:
-        """Stop serving and close everything."""
-        self.server.stop()
-        self.close()
+        super().run()
 
     def close(self) -> None:
         """Close store and users; idempotent."""
@@ -209,7 +183,7 @@ class Node:
             self.worker.close()
         except Exception as error:  # a failed call to another worker must not prevent closing
             logger.warning("A call of %r to another worker failed: %s", self.worker.id, error)
-        self._closing.close()
+        super().close()
 
 
 def _copy_log(reader: int) -> None:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from syft.exceptions import SyftError
-from syft.grid.identity.binding import check_exposure
+from syft.grid.server.settings import ServerSettings
 
 MiB = 2**20
 # Ids are parts of addresses, messages and commands.
@@ -15,21 +15,14 @@ _ID = re.compile(r"\w[\w.-]{0,99}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """The configuration of a node.
+class Settings(ServerSettings):
+    """The configuration of a node, besides `ServerSettings`.
+
+    `store` is the folder or PostgreSQL address of published objects, requests and the audit log.
 
     Attributes:
-        id: the name of the node.
-        host: the address to listen on; loopback only, unless TLS and tokens are on.
-        port: the port; 0: any free port.
-        store: the folder or PostgreSQL address of published objects, requests and the audit log; None: nothing
-            survives a restart.
         home: the private folder of the node's key and users; by default inside the folder of the store.
         data: a folder of data files, which are published at startup.
-        certificate: the file of the certificate, for TLS.
-        key: the file of its key.
-        ca: the file of the authority that other nodes' certificates are signed by.
-        tokens: whether clients need a token.
         owner: the name of the owner in messages to users.
         grace: seconds that a session survives the loss of its connection.
         heartbeat: seconds of silence after which a client is pinged.
@@ -59,15 +52,8 @@ class Settings:
     """
 
     id: str = "node"
-    host: str = "127.0.0.1"
-    port: int = 0
-    store: str | Path | None = None
     home: str | Path | None = None
     data: str | Path | None = None
-    certificate: str | Path | None = None
-    key: str | Path | None = None
-    ca: str | Path | None = None
-    tokens: bool = True
     owner: str = "owner"
     grace: float = 60.0
     heartbeat: float = 20.0
@@ -95,16 +81,11 @@ class Settings:
     def __post_init__(self) -> None:
         if type(self.id) is not str or _ID.fullmatch(self.id) is None:
             raise SyftError(f"Invalid node id {self.id!r}. Use letters, digits, ., - and _, such as hospital-a.")
-        if (self.certificate is None) != (self.key is None):
-            raise SyftError("TLS needs both a certificate and its key.")
         if self.store is not None and self.store_folder is None and self.home is None:
-            raise SyftError("A node with a database as its store needs a folder for its key and users: pass home.")
-        check_exposure(self.host, self.certificate is not None, self.tokens)
-
-    @property
-    def tls(self) -> bool:
-        """Whether clients connect over TLS."""
-        return self.certificate is not None
+            raise SyftError(
+                "A node with a database as its store needs a folder for its key and users: pass home (--home FOLDER)."
+            )
+        self.check_access()
 
     @property
     def store_folder(self) -> Path | None:

@@ -15,12 +15,7 @@ from syft.workers.transport.socket_stream import SERVED
 
 
 class NodeWorker(BaseWorker, FederatedClient):
-    """The worker that a node serves; its policy is set before the first message.
-
-    Args:
-        id: the name of the node.
-        policy: the access rules of the node.
-    """
+    """The worker that a node serves; its policy is set before the first message."""
 
     # The counter of requests to hosted models, if there is a store (see `syft.mpc.serving.request_limits`).
     request_counts: Any = None

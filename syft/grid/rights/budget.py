@@ -16,8 +16,8 @@ from syft.dp.budgets.ledger import EACH, Ledger, Row, limit_of
 from syft.dp.budgets.ledger_backend import LedgerBackend
 from syft.exceptions import BudgetExceededError, NotPermittedError, ObjectNotFoundError, SyftError
 from syft.federated.client.stored_dataset import DATASET
-from syft.grid.rights.audit import Audit
-from syft.grid.rights.usernames import canonical
+from syft.grid.identity.names import canonical
+from syft.grid.rights.audit import AuditLog
 from syft.grid.storage.interface import Item
 
 if TYPE_CHECKING:
@@ -46,17 +46,9 @@ def user_key(user: object) -> str:
 
 
 class Budget:
-    """The privacy budgets of a node: limits set by the owner, and charges.
+    """The privacy budgets of a node: limits set by the owner, and charges."""
 
-    Args:
-        audit: the audit log.
-        books: the backend of the ledger; by default in memory.
-        clock: returns seconds since 1970.
-    """
-
-    def __init__(
-        self, audit: Audit, books: LedgerBackend | None = None, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, audit: AuditLog, books: LedgerBackend, clock: Callable[[], float] = time.time) -> None:
         self._audit = audit
         self.ledger = Ledger(books, shown, clock)
 

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
-from syft.dp.budgets.ledger_backend import LedgerBackend
 from syft.exceptions import NotPermittedError, ObjectNotFoundError
-from syft.grid.rights.audit import Audit, AuditLog
+from syft.grid.identity.names import canonical
+from syft.grid.rights.audit import AuditLog
 from syft.grid.rights.budget import Budget, published
 from syft.grid.rights.requests import Requests
-from syft.grid.rights.row_store import MemoryRowStore, RowStore
-from syft.grid.rights.usernames import canonical
+from syft.grid.rights.row_store import RowStore
 from syft.grid.storage.interface import Facts, Item
+from syft.grid.storage.records import RecordStore
 from syft.tensors.private import users_of
 from syft.workers.access.policy import Release
 
@@ -31,28 +31,19 @@ class NodePolicy:
     set a user may compute; results stay in the vault until they are released.
 
     Args:
+        records: the records of the node's store: requests, the privacy ledger and the audit log.
         owner: the owner's name, for messages.
-        requests: the store of requests.
-        audit: the audit log.
-        books: the backend of the privacy ledger.
         clock: returns seconds since 1970.
     """
 
     # Seconds that each step of a private training is planned to take; None: measured with made-up samples.
     step_seconds: float | None = None
 
-    def __init__(
-        self,
-        owner: str = "the owner",
-        requests: RowStore | None = None,
-        audit: Audit | None = None,
-        books: LedgerBackend | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, records: RecordStore, owner: str = "the owner", clock: Callable[[], float] = time.time) -> None:
         self.owner = owner
-        self.audit: Audit = audit if audit is not None else AuditLog(clock)
-        self.requests = Requests(requests if requests is not None else MemoryRowStore(), self.audit, clock)
-        self.budget = Budget(self.audit, books, clock)
+        self.audit = AuditLog(records, clock)
+        self.requests = Requests(RowStore(records, "requests"), self.audit, clock)
+        self.budget = Budget(self.audit, records, clock)
 
     def allows(self, release: Release) -> bool:
         """Return False: values leave a node only through its session processes, sealed copies and programs."""

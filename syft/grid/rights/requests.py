@@ -14,7 +14,7 @@ from syft.grid.rights.row_store import Row, RowStore
 from syft.grid.rights.sanitize import bounded
 
 if TYPE_CHECKING:
-    from syft.grid.rights.audit import Audit
+    from syft.grid.rights.audit import AuditLog
 
 Rows = list[Row]
 PENDING, APPROVED, DENIED, EXPIRED, REVOKED = "pending", "approved", "denied", "expired", "revoked"
@@ -71,15 +71,9 @@ class Subject:
 
 
 class Requests:
-    """The requests of all users.
+    """The requests of all users."""
 
-    Args:
-        records: where requests are kept.
-        audit: the audit log.
-        clock: returns seconds since 1970.
-    """
-
-    def __init__(self, records: RowStore, audit: Audit, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, records: RowStore, audit: AuditLog, clock: Callable[[], float] = time.time) -> None:
         self._records = records
         self._audit = audit
         self._clock = clock
@@ -149,13 +143,7 @@ class Requests:
         return self._visible(row)
 
     def released(self, user: object, obj_id: object = None, request_id: str | None = None) -> Row | str:
-        """Return the approved request for an object of a user, or the reason why there is none.
-
-        Args:
-            user: the fetching user.
-            obj_id: the object.
-            request_id: the request, instead of the object.
-        """
+        """Return the approved request for an object of a user, or the reason why there is none."""
         mine = [row for row in self._records.list() if row["user"] == user is not None]
         about = [r for r in mine if (r["id"] == request_id if request_id is not None else obj_id in r.get("ids", ()))]
         if not about:
@@ -210,7 +198,7 @@ class Requests:
                 "a data set, share it: node data share ID --user NAME."
             )
         if expires is not None and not (math.isfinite(expires) and expires > 0):
-            raise SyftError(f"expires must be a positive number of seconds, or None, got {expires!r}.")
+            raise SyftError(f"expires must be a positive number of seconds, got {expires!r}.")
         with self._lock:
             row = self._undecided(request_id)
             end = None if expires is None else self._clock() + expires

@@ -9,7 +9,7 @@ import importlib.metadata
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from fastapi import APIRouter, FastAPI, Request, WebSocket
@@ -40,9 +40,6 @@ from syft.workers.delegation.peer import OutboundPolicy
 from syft.workers.transport.framing import FramedConnection
 from syft.workers.transport.greeting import VERSION
 
-if TYPE_CHECKING:
-    pass
-
 logger = logging.getLogger("syft.node")
 # Seconds between checks for clients that did not reconnect.
 _SWEEP = 5.0
@@ -57,7 +54,7 @@ class NodeContext:
 
     Args:
         worker: the worker that is served.
-        door: authenticates clients.
+        authenticator: authenticates clients.
         grace: seconds that a session is kept after its connection was lost.
         most: connections at once.
         each: connections of one user at once.
@@ -69,7 +66,7 @@ class NodeContext:
     def __init__(
         self,
         worker: Any,
-        door: Authenticator,
+        authenticator: Authenticator,
         grace: float = 60.0,
         most: int = 512,
         each: int = 64,
@@ -78,37 +75,27 @@ class NodeContext:
         user_in_flight: int | None = None,
     ) -> None:
         self.worker = worker
-        self.door = door
+        self.authenticator = authenticator
         self.limit = current().max_message_bytes if limit is None else limit
-        self.conversations = SessionRegistry(worker, door, grace, self.limit)
+        self.sessions = SessionRegistry(worker, authenticator, grace, self.limit)
         self.limiter = ConnectionLimiter(most, each)
         of_user = _TWICE * self.limit if user_in_flight is None else user_in_flight
         self.budgets = UserBudgets(max(IN_FLIGHT, of_user) if in_flight is None else in_flight, of_user, STRANGERS)
-        # path of a WebSocket -> its handler: function(websocket)
-        self.websockets: dict[str, Callable[[WebSocket], Any]] = {}
-        # Accepts other nodes, if enabled (see `welcome_nodes`).
+        # Accepts other nodes, if enabled (see `accept_peers`).
         self.peering: Any = None
         # Seconds that a client may pause in the middle of a frame, and take to read a response.
-        self.patience = 3 * current().heartbeat
+        self.frame_timeout = 3 * current().heartbeat
         # Called every few seconds.
         self.sweeps: list[Callable[[], None]] = []
 
-    def welcome_nodes(
-        self, rules: OutboundPolicy, key: PeerKey | None = None, certificate: bytes | None = None
-    ) -> None:
-        """Let clients introduce this worker and others to each other, so that they compute together.
-
-        Args:
-            rules: which addresses the worker connects to.
-            key: its identity key; by default one that lasts as long as this process.
-            certificate: the hash of its TLS certificate; None without TLS.
-        """
+    def accept_peers(self, rules: OutboundPolicy, key: PeerKey | None = None, certificate: bytes | None = None) -> None:
+        """Let clients introduce this worker and others to each other, so that they compute together."""
         self.worker.acquaintances = DelegationRegistry(self.worker, rules, key, certificate)
-        self.peering = Peering(self.worker.acquaintances, self.conversations)
+        self.peering = Peering(self.worker.acquaintances, self.sessions)
 
     def sweep(self) -> None:
         """End the sessions of clients that did not reconnect, or may not stay."""
-        self.conversations.sweep()
+        self.sessions.sweep()
         for sweep in self.sweeps:
             sweep()
         if self.peering is not None:
@@ -124,23 +111,17 @@ class NodeContext:
         requests = getattr(self.worker.policy, "requests", None)
         return {
             "syft_connections": len(self.limiter),
-            "syft_sessions": len(self.conversations),
+            "syft_sessions": len(self.sessions),
             "syft_objects": len(store.objects),
             "syft_pending_requests": 0 if requests is None else len(requests.list(status="pending")),
-            "syft_requests_total": self.conversations.requests,
-            "syft_received_bytes_total": self.conversations.received,
+            "syft_requests_total": self.sessions.requests,
+            "syft_received_bytes_total": self.sessions.received,
             "syft_in_flight_bytes": self.budgets.node.taken,
         }
 
 
 def make_app(context: NodeContext, routers: Iterable[APIRouter] = (), title: str = "resyft node") -> FastAPI:
-    """Make the application of a port.
-
-    Args:
-        context: the context of the application.
-        routers: HTTP routes besides health, version and metrics.
-        title: the name of the API.
-    """
+    """Make the application of a port."""
     app = FastAPI(
         title=title,
         version=context.version()["resyft"],
@@ -148,29 +129,23 @@ def make_app(context: NodeContext, routers: Iterable[APIRouter] = (), title: str
         docs_url=None,
         redoc_url=None,
     )
-    prepare(app, context.door, context.budgets.strangers)
+    prepare(app, context.authenticator, context.budgets.strangers)
     app.include_router(_facts(context))
     for router in routers:
         app.include_router(router)
     app.add_api_websocket_route("/stream", functools.partial(_stream, context))
-    for path, endpoint in context.websockets.items():
-        app.add_api_websocket_route(path, endpoint)
     if context.peering is not None:
         app.state.upgrades = {(PROTOCOL.encode(), PATH): context.peering.take}
     return app
 
 
-def prepare(app: FastAPI, door: Authenticator, budget: ByteBudget | None = None) -> None:
-    """Add error handlers and request checks to an application.
-
-    Args:
-        app: the application.
-        door: authenticates clients.
-        budget: the bytes that bodies of requests may take at once.
-    """
+def prepare(app: FastAPI, authenticator: Authenticator, budget: ByteBudget | None = None) -> None:
+    """Add error handlers and request checks to an application."""
     app.add_exception_handler(SyftError, _explain)
     app.add_exception_handler(RequestValidationError, _explain_fields)
-    app.add_middleware(RequestGuard, door=door, budget=budget or ByteBudget(STRANGERS, name="all requests"))
+    app.add_middleware(
+        RequestGuard, authenticator=authenticator, budget=budget or ByteBudget(STRANGERS, name="all requests")
+    )
 
 
 @contextlib.asynccontextmanager
@@ -180,7 +155,7 @@ async def _lifespan(context: NodeContext, app: FastAPI) -> AsyncIterator[None]:
         yield
     finally:
         sweeping.cancel()
-        await asyncio.to_thread(context.conversations.end_all)
+        await asyncio.to_thread(context.sessions.end_all)
 
 
 async def _sweep(context: NodeContext) -> None:
@@ -193,8 +168,9 @@ async def _sweep(context: NodeContext) -> None:
 
 
 def status_of(error: Exception) -> int:
-    """Return the HTTP status of an error."""
-    return next((status for kind, status in STATUS if isinstance(error, kind)), 400)
+    """Return the HTTP status of an error: its own, or that of its kind."""
+    kind = next((status for kind, status in STATUS if isinstance(error, kind)), 400)
+    return getattr(error, "http_status", kind)
 
 
 # The first row that matches counts; the default is 400.
@@ -262,23 +238,30 @@ def _field(fault: dict[str, Any]) -> str:
     return f"{printable(name)} {text.format(**fault.get('ctx', {}))}"[:300]
 
 
-def _facts(context: NodeContext) -> APIRouter:
+def about_routes(id: str, versions: dict[str, str]) -> APIRouter:
+    """Return the routes of the health and the version of a server."""
     router = APIRouter(tags=["about"])
 
     @router.get("/health")
     def health() -> dict[str, str]:
-        """Report that the node is up."""
-        return {"status": "ok", "id": str(context.worker.id)}
+        """Report that the server is up."""
+        return {"status": "ok", "id": id}
 
     @router.get("/version")
     def version() -> dict[str, str]:
-        """Return the version of the node."""
-        return context.version()
+        """Return the version of the server."""
+        return versions
+
+    return router
+
+
+def _facts(context: NodeContext) -> APIRouter:
+    router = about_routes(str(context.worker.id), context.version())
 
     @router.get("/metrics", response_class=PlainTextResponse, responses={401: {"description": "Invalid token."}})
     def metrics(request: Request) -> str:
         """Return metrics in the format of Prometheus; never anything about data."""
-        context.door.identify(request.headers, request.client.host if request.client else "")
+        context.authenticator.identify(request.headers, request.client.host if request.client else "")
         return "".join(_metric(name, value) for name, value in sorted(context.figures().items()))
 
     return router
@@ -302,48 +285,48 @@ def _metric(name: str, value: float) -> str:
     return f"# HELP {name} {_HELP.get(name, name)}\n# TYPE {name} {kind}\n{name} {value}\n"
 
 
-async def let_in(context: NodeContext, websocket: WebSocket) -> Principal | None:
+async def accept_client(context: NodeContext, websocket: WebSocket) -> Principal | None:
     """Authenticate the client of a WebSocket and accept it; None if it was refused."""
     address = websocket.client.host if websocket.client else ""
     try:
         if "origin" in websocket.headers:  # a page in a browser, on behalf of any user
             raise AuthenticationError("Pages in browsers are not served here.")
-        guest = await asyncio.to_thread(context.door.identify, websocket.headers, address)
+        principal = await asyncio.to_thread(context.authenticator.identify, websocket.headers, address)
     except AuthenticationError as error:
         logger.info("A client from %s was refused: %s", address, error)
         await websocket.send_denial_response(PlainTextResponse(str(error), status_of(error)))
         return None
-    if not context.limiter.enter(guest.user):
-        logger.info("%s from %s was refused: there are too many connections", guest, address)
+    if not context.limiter.enter(principal.user):
+        logger.info("%s from %s was refused: there are too many connections", principal, address)
         await websocket.send_denial_response(PlainTextResponse("Too many connections; try again later.", 503))
         return None
     try:
         await websocket.accept()
     except Exception:
-        context.limiter.leave(guest.user)
+        context.limiter.leave(principal.user)
         raise
-    logger.info("%s connected from %s", guest, address)
-    return guest
+    logger.info("%s connected from %s", principal, address)
+    return principal
 
 
 async def _stream(context: NodeContext, websocket: WebSocket) -> None:
-    guest = await let_in(context, websocket)
-    if guest is None:
+    principal = await accept_client(context, websocket)
+    if principal is None:
         return
     try:
-        budget = context.budgets.of(guest.user)
-        pipe = ServerPipe(websocket, context.patience, budget)
-        args = (context, pipe, FramedConnection(pipe, MAX_HELLO, budget=budget, drops_refused=True), guest)
-        threading.Thread(target=_serve, args=args, name=f"syft {guest.user}", daemon=True).start()
+        budget = context.budgets.of(principal.user)
+        pipe = ServerPipe(websocket, context.frame_timeout, budget)
+        args = (context, pipe, FramedConnection(pipe, MAX_HELLO, budget=budget, drops_refused=True), principal)
+        threading.Thread(target=_serve, args=args, name=f"syft {principal.user}", daemon=True).start()
         await pipe.pump()
     finally:
-        context.limiter.leave(guest.user)
-        logger.info("%s disconnected from %s", guest, websocket.client.host if websocket.client else "")
+        context.limiter.leave(principal.user)
+        logger.info("%s disconnected from %s", principal, websocket.client.host if websocket.client else "")
 
 
-def _serve(context: NodeContext, pipe: ServerPipe, connection: FramedConnection, guest: Principal) -> None:
+def _serve(context: NodeContext, pipe: ServerPipe, connection: FramedConnection, principal: Principal) -> None:
     """Serve a client in a thread of its own, until its connection ends."""
     try:
-        context.conversations.serve(connection, guest)
+        context.sessions.serve(connection, principal)
     finally:
         pipe.release()

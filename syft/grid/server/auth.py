@@ -6,7 +6,7 @@ import dataclasses
 import threading
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from syft.core.labels import printable
 from syft.exceptions import AuthenticationError
@@ -38,48 +38,34 @@ class DelegatedPrincipal(Principal):
 
     Attributes:
         via: the id of the other node.
-        circle: the delegation of the client.
+        delegation: the delegation of the client.
     """
 
     via: Any = None
-    circle: Any = None
+    delegation: Any = None
 
     def check(self) -> None:
         """Raise AuthenticationError if the client that it acts for may not stay."""
-        if self.circle is None or self.circle.is_over:
+        if self.delegation is None or self.delegation.is_over:
             raise AuthenticationError("The client that this node acts for is gone.")
-        self.circle.session.check()
+        self.delegation.session.check()
 
 
-class Authenticator(Protocol):
-    """Authenticates clients."""
+class Authenticator:
+    """Authenticates clients: without tokens, all programs of this machine, but no pages in browsers."""
 
     # Whether tokens are required.
-    tokens: bool
-
-    def identify(self, headers: Mapping[str, str], address: str) -> Principal:
-        """Return the client of a request, or raise AuthenticationError."""
-        ...
-
-    def check(self, guest: Principal) -> None:
-        """Raise AuthenticationError if an authenticated client may not stay."""
-        ...
-
-
-class OpenAuthenticator:
-    """Accepts all programs of this machine, but no pages in browsers."""
-
     tokens = False
 
     def identify(self, headers: Mapping[str, str], address: str) -> Principal:
-        """Return an anonymous client; refuses pages in browsers, which reach this machine, too."""
+        """Return the client of a request, or raise AuthenticationError."""
         host = headers.get("host", "").rpartition(":")[0] or headers.get("host", "")
         if "origin" in headers or not is_loopback(host.strip("[]")):
             raise AuthenticationError("This server has no tokens, so it serves programs of this machine only.")
         return Principal(None)
 
-    def check(self, guest: Principal) -> None:
-        """Accept the client."""
+    def check(self, principal: Principal) -> None:
+        """Raise AuthenticationError if an authenticated client may not stay."""
 
 
 def bearer(headers: Mapping[str, str]) -> str:
@@ -94,12 +80,7 @@ def bearer(headers: Mapping[str, str]) -> str:
 
 
 class ConnectionLimiter:
-    """Limits concurrent connections, so that no user can block others.
-
-    Args:
-        most: connections at once.
-        each: connections of one user at once.
-    """
+    """Limits concurrent connections, so that no user can block others."""
 
     def __init__(self, most: int, each: int) -> None:
         self.most = most

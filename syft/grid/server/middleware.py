@@ -34,17 +34,11 @@ class _TooLarge(Exception):
 
 
 class RequestGuard:
-    """Refuses large bodies and requests of pages in browsers, and adds security headers.
+    """Refuses large bodies and requests of pages in browsers, and adds security headers."""
 
-    Args:
-        app: the next application.
-        door: authenticates clients; one without tokens serves this machine only.
-        budget: the bytes that the bodies of all requests may take at once.
-    """
-
-    def __init__(self, app: ASGIApp, door: Authenticator, budget: ByteBudget) -> None:
+    def __init__(self, app: ASGIApp, authenticator: Authenticator, budget: ByteBudget) -> None:
         self.app = app
-        self.door = door
+        self.authenticator = authenticator
         self._budget = budget
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,9 +95,9 @@ class RequestGuard:
             return 413, _TOO_LARGE
         if "origin" in headers:
             return 403, "Pages in browsers are not served here. Use the command line: python -m syft node --help"
-        if not self.door.tokens:
+        if not self.authenticator.tokens:
             try:
-                self.door.identify(headers, (scope.get("client") or ("",))[0])
+                self.authenticator.identify(headers, (scope.get("client") or ("",))[0])
             except AuthenticationError as error:
                 return 403, str(error)
         return None

@@ -14,7 +14,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from syft.exceptions import AuthenticationError
 from syft.grid.server.auth import DelegatedPrincipal
@@ -41,16 +41,11 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 
 class Peering:
-    """Accepts other nodes.
+    """Accepts other nodes."""
 
-    Args:
-        acquaintances: the delegations of clients.
-        conversations: serves the streams of other nodes.
-    """
-
-    def __init__(self, acquaintances: DelegationRegistry, conversations: SessionRegistry) -> None:
+    def __init__(self, acquaintances: DelegationRegistry, sessions: SessionRegistry) -> None:
         self.acquaintances = acquaintances
-        self._conversations = conversations
+        self._sessions = sessions
 
     def sweep(self) -> None:
         """End the delegations of clients whose tokens are no longer valid."""
@@ -59,55 +54,49 @@ class Peering:
     # --- in the event loop ------------------------------------------------------------------------------------
 
     def take(self, transport: asyncio.Transport, headers: Headers, early: bytes) -> None:
-        """Take a connection over, or refuse it; called with the head of its request, before anything else is read.
-
-        Args:
-            transport: the connection.
-            headers: the headers of the request.
-            early: bytes that arrived after it, before the response.
-        """
+        """Take a connection over, or refuse it; called with the head of its request, before anything else is read."""
         try:
-            admission = self._identify(dict(headers))
+            credential = self._identify(dict(headers))
             if early:
                 raise AuthenticationError("The client sent data before the response.")
-            if not self.acquaintances.has_room(admission.circle.user):
+            if not self.acquaintances.has_room(credential.circle.user):
                 raise AuthenticationError("Too many connections for this client.")
             sock = accept_socket(transport)
         except (AuthenticationError, OSError) as error:
             logger.info("Another node was refused: %s", error)
             refuse(transport, error)
             return
-        name = f"syft peer {admission.peer}"
-        threading.Thread(target=self.serve, args=(admission, sock), name=name, daemon=True).start()
+        name = f"syft peer {credential.peer}"
+        threading.Thread(target=self.serve, args=(credential, sock), name=name, daemon=True).start()
 
     def _identify(self, headers: dict[bytes, bytes]) -> PeerCredential:
         return self.acquaintances.find(token_in(headers))
 
     # --- in a thread of the connection ------------------------------------------------------------------------
 
-    def serve(self, admission: PeerCredential, sock: socket.socket) -> None:
+    def serve(self, credential: PeerCredential, sock: socket.socket) -> None:
         """Serve an accepted connection until it ends."""
         try:
-            admission.circle.hold(sock)
-            purpose = _shake_hands(admission, sock)
+            credential.circle.hold(sock)
+            purpose = _shake_hands(credential, sock)
         except (OSError, AuthenticationError) as error:
-            logger.info("The connection of node %r ended: %s", admission.peer, error)
+            logger.info("The connection of node %r ended: %s", credential.peer, error)
             sock.close()
             return
         if purpose == STREAM:
-            self._serve_stream(admission, sock)
+            self._serve_stream(credential, sock)
             return
         taker = PURPOSES.get(purpose.partition(":")[0])
         if taker is None:
             sock.close()
         else:
-            taker(self.acquaintances.worker, PeerIdentity(admission.peer, admission.circle), purpose, sock)
+            taker(self.acquaintances.worker, PeerIdentity(credential.peer, credential.circle), purpose, sock)
 
-    def _serve_stream(self, admission: PeerCredential, sock: socket.socket) -> None:
-        guest = DelegatedPrincipal(str(admission.circle.user), via=admission.peer, circle=admission.circle)
-        budget = admission.circle.session.byte_budget
+    def _serve_stream(self, credential: PeerCredential, sock: socket.socket) -> None:
+        principal = DelegatedPrincipal(str(credential.circle.user), via=credential.peer, delegation=credential.circle)
+        budget = credential.circle.session.byte_budget
         pipe = SocketPipe(sock, patience=_FRAME_SECONDS)
-        self._conversations.serve(FramedConnection(pipe, MAX_HELLO, budget=budget, drops_refused=True), guest)
+        self._sessions.serve(FramedConnection(pipe, MAX_HELLO, budget=budget, drops_refused=True), principal)
 
 
 def token_in(headers: dict[bytes, bytes]) -> bytes:
@@ -142,14 +131,14 @@ def _may_stay(session: Session) -> bool:
     return True
 
 
-def _shake_hands(admission: PeerCredential, sock: socket.socket) -> str:
+def _shake_hands(credential: PeerCredential, sock: socket.socket) -> str:
     """Authenticate each other, and return the purpose of the connection."""
     sock.settimeout(HANDSHAKE_SECONDS)
     sock.sendall(_SWITCH)
     token, purpose = handshake.receive_hello(sock)
-    if not hmac.compare_digest(handshake.fingerprint(token), admission.key) or not admission.is_good:
+    if not hmac.compare_digest(handshake.fingerprint(token), credential.key) or not credential.is_good:
         raise AuthenticationError("it shows another secret than before")
-    sock.sendall(admission.proof)
+    sock.sendall(credential.proof)
     handshake.ready(sock)
     return purpose
 
@@ -157,9 +146,7 @@ def _shake_hands(admission: PeerCredential, sock: socket.socket) -> str:
 def accept_socket(transport: asyncio.Transport, at_end: Callable[[], None] = lambda: None) -> socket.socket:
     """Return a socket that carries the bytes of a transport from now on.
 
-    Args:
-        transport: the transport.
-        at_end: called when this process no longer carries the bytes; at once without TLS.
+    `at_end` is called when this process no longer carries the bytes; at once without TLS.
     """
     if transport.get_extra_info("sslcontext") is None:
         transport.pause_reading()
@@ -175,13 +162,7 @@ def accept_socket(transport: asyncio.Transport, at_end: Callable[[], None] = lam
 
 
 class TlsBridge(asyncio.Protocol):
-    """Carries bytes between a transport with TLS and one end of a pair of sockets.
-
-    Args:
-        transport: the transport.
-        sock: the end of the pair.
-        at_end: called when the connection is lost.
-    """
+    """Carries bytes between a transport with TLS and one end of a pair of sockets."""
 
     def __init__(
         self, transport: asyncio.Transport, sock: socket.socket, at_end: Callable[[], None] = lambda: None
@@ -251,6 +232,3 @@ class TlsBridge(asyncio.Protocol):
         self._loop.remove_writer(self._sock)
         self._sock.close()
         self._at_end()
-
-
-Taker = Callable[[Any, Headers, bytes], None]

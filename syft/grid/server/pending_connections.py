@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import ipaddress
 import socket
 import threading
 import time
 from collections import Counter
 from typing import Any
 
+from syft.grid.identity.throttle import network_of
+
 MOST, EACH = 256, 64
 # Seconds after which a request that is still being answered may be closed for another client.
 _ANSWERED = 30.0
 # Length of the system's queue of connections, and connections accepted before others are closed.
 BACKLOG, BATCH = 256, 64
-_IPV6_HOST_BITS = 64
 
 
 @dataclasses.dataclass(slots=True)
@@ -53,13 +53,8 @@ class PendingConnections:
         return len(self._entries)
 
     def enter(self, address: object, sock: socket.socket) -> bool:
-        """Add a connection, closing another one if needed; returns whether there was room.
-
-        Args:
-            address: the address and port of the client.
-            sock: the connected socket.
-        """
-        origin = origin_of(address)
+        """Add a connection, closing another one if needed; returns whether there was room."""
+        origin = network_of(str(address[0]) if isinstance(address, tuple) and address else "")
         with self._lock:
             victim = None
             if self._origins[origin] >= self.each:
@@ -78,12 +73,7 @@ class PendingConnections:
         return added
 
     def leave(self, address: object, sock: socket.socket | None = None) -> None:
-        """Stop counting a connection: its client is authenticated, or it is closed.
-
-        Args:
-            address: the address and port of the client.
-            sock: its socket, in case the client has a new one at the same address by now.
-        """
+        """Stop counting a connection: its client is authenticated, or it is closed."""
         with self._lock:
             entry = self._entries.get(address)
             if entry is not None and (sock is None or entry.sock is sock):
@@ -119,20 +109,6 @@ class PendingConnections:
             if (origin is None or entry.origin == origin) and (not entry.is_busy or entry.since < late)
         ]
         return min(found)[-1] if found else None
-
-
-def origin_of(address: object) -> str:
-    """Return the common origin of a client's connections: an IPv4 address, or an IPv6 network."""
-    host = str(address[0]) if isinstance(address, tuple) and address else ""
-    try:
-        parsed = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if isinstance(parsed, ipaddress.IPv6Address):
-        if parsed.ipv4_mapped is not None:
-            return str(parsed.ipv4_mapped)
-        return str(ipaddress.ip_network((parsed, _IPV6_HOST_BITS), strict=False))
-    return host
 
 
 class Accepted(socket.socket):

@@ -1,4 +1,4 @@
-"""PortServer: an application on one port, with or without TLS, in this thread or in one of its own."""
+"""PortServer: an application on one port, with or without TLS; and Server, the common part of nodes and gateways."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ import uvicorn
 from syft.config import current
 from syft.exceptions import SyftError
 from syft.grid.server.pending_connections import BATCH, BoundedListener, PendingConnections
+from syft.grid.server.settings import ServerSettings
 from syft.grid.server.uvicorn_timeouts import PortConfig, TimeoutLoop, TimeoutProtocol, TimeoutWebsocket
+from syft.workers.transport.tls import server_context
 from syft.workers.transport.websocket import CHUNK
 
 if TYPE_CHECKING:
@@ -127,6 +129,46 @@ class PortServer:
         self._socket.close()
 
 
+class Server:
+    """A program on one port, with everything that it closes at its end."""
+
+    server: PortServer
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._closing = contextlib.ExitStack()
+        self._tls = server_context(settings.certificate, settings.key) if settings.certificate is not None else None
+
+    @property
+    def url(self) -> str:
+        """The URL for clients."""
+        return self.server.url
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return self.server.port
+
+    def start(self) -> None:
+        """Serve in a thread; returns when clients can connect."""
+        self.server.start()
+
+    def run(self) -> None:
+        """Serve until interrupted, then close everything."""
+        try:
+            self.server.run()
+        finally:
+            self.close()
+
+    def stop(self) -> None:
+        """Stop serving and close everything."""
+        self.server.stop()
+        self.close()
+
+    def close(self) -> None:
+        """Close everything; idempotent."""
+        self._closing.close()
+
+
 def _listen(host: str, port: int) -> BoundedListener:
     """Open a port. Small responses are sent at once: asyncio ensures that only for sockets that say they are TCP."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -139,5 +181,5 @@ def _listen(host: str, port: int) -> BoundedListener:
     except OSError as error:
         sock.close()
         reason = error.strerror or type(error).__name__
-        raise SyftError(f"Port {port} of {host} can't be opened: {reason}. Choose another with port=...") from None
+        raise SyftError(f"Port {port} of {host} can't be opened: {reason}. Choose another port.") from None
     return sock

@@ -31,11 +31,7 @@ class Responder(Protocol):
 
 
 class LocalResponder:
-    """Processes requests in this process.
-
-    Args:
-        session: the session.
-    """
+    """Processes requests in this process."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -40,8 +40,6 @@ MAX_UNSEEN = 4096
 MAX_UNSEEN_BYTES = 1 << 30
 MAX_HELLO = 1 << 12
 MAX_PURPOSE = 300
-# Sessions of one user without a connection, which the client may resume.
-MAX_LEFT = 64
 # Seconds between checks whether a client's token is still valid.
 _CHECK = 1.0
 # Seconds that the end of a session waits for a running request.
@@ -50,12 +48,7 @@ _LAST_WAIT = 5.0
 
 @dataclasses.dataclass(slots=True)
 class UnackedResponse:
-    """A response that the client may not have received yet.
-
-    Attributes:
-        written: the response.
-        leaving: the objects that leave with it.
-    """
+    """A response that the client may not have received yet."""
 
     written: bytes
     leaving: Any
@@ -66,14 +59,7 @@ def _error_answer(error: Exception) -> bytes:
 
 
 class ResumableSession:
-    """The session of one client, over any number of connections.
-
-    Args:
-        worker: the worker that is served.
-        session: its state at the worker.
-        check: raises AuthenticationError if the client may not stay.
-        responder: processes its requests.
-    """
+    """The session of one client, over any number of connections."""
 
     def __init__(self, worker: BaseWorker, session: Session, check: Callable[[], None], responder: Responder) -> None:
         self.responder = responder
@@ -228,19 +214,12 @@ class ResumableSession:
 
 
 class SessionRegistry:
-    """The sessions of a node.
+    """The sessions of a node."""
 
-    Args:
-        worker: the node's worker.
-        door: decides whether an authenticated client may stay.
-        grace: seconds that a session is kept after its connection was lost.
-        limit: bytes of the largest message that is read.
-    """
-
-    def __init__(self, worker: BaseWorker, door: Authenticator, grace: float, limit: int) -> None:
+    def __init__(self, worker: BaseWorker, authenticator: Authenticator, grace: float, limit: int) -> None:
         self.worker = worker
         self.limit = limit
-        self.door = door
+        self.authenticator = authenticator
         self.grace = grace
         # Totals of ended sessions and connections.
         self._ended_requests = 0
@@ -251,14 +230,9 @@ class SessionRegistry:
         self._open: dict[str, ResumableSession] = {}
         self._lock = threading.Lock()
 
-    def serve(self, connection: FramedConnection, guest: Principal) -> None:
-        """Serve an authenticated client until its connection ends.
-
-        Args:
-            connection: the connection of the client.
-            guest: the client.
-        """
-        conversation: ResumableSession | None = None
+    def serve(self, connection: FramedConnection, principal: Principal) -> None:
+        """Serve an authenticated client until its connection ends."""
+        resumable: ResumableSession | None = None
         with self._lock:
             self._connections.add(connection)
         try:
@@ -266,58 +240,58 @@ class SessionRegistry:
             if frame is None or frame[0] != HELLO:
                 return
             _, seen, contents = frame
-            conversation = self._greet(connection, guest, contents)
+            resumable = self._greet(connection, principal, contents)
             connection.limit = self.limit
-            conversation.take(connection, seen)
+            resumable.take(connection, seen)
         except (OSError, SerdeError, AuthenticationError) as error:
-            logger.info("The connection of %r ended: %s", guest.user, error)
+            logger.info("The connection of %r ended: %s", principal.user, error)
         except Exception:
-            logger.exception("The connection of %r ended", guest.user)
+            logger.exception("The connection of %r ended", principal.user)
         finally:
             connection.close()
             connection.release()
             with self._lock:
                 self._connections.discard(connection)
                 self._ended_bytes += connection.read_bytes
-            if conversation is not None and conversation.is_over:
-                self.end(conversation)
+            if resumable is not None and resumable.is_over:
+                self.end(resumable)
 
-    def _greet(self, connection: FramedConnection, guest: Principal, contents: bytearray) -> ResumableSession:
+    def _greet(self, connection: FramedConnection, principal: Principal, contents: bytearray) -> ResumableSession:
         """Return the session that a client begins or resumes; a refused client receives the reason."""
         try:
-            return self._find(guest, connection.budget, *_parse_hello(contents))
+            return self._find(principal, connection.budget, *_parse_hello(contents))
         except SyftError as error:
             connection.write(BYE, 0, str(error)[:MAX_REFUSAL].encode())  # a plain text, which every version can read
             raise SerdeError(str(error)) from None
 
     def _find(
-        self, guest: Principal, budget: ByteBudget | None, session_id: str, secret: bytes, purpose: str
+        self, principal: Principal, budget: ByteBudget | None, session_id: str, secret: bytes, purpose: str
     ) -> ResumableSession:
         """Return the session that a client resumes, if it belongs to it; otherwise a new one."""
         self.sweep()
         with self._lock:
             found = self._open.get(session_id)
             if found is not None and not found.is_over and hmac.compare_digest(found.secret, secret):
-                is_theirs = guest.user is None or found.session.client_id == guest.user
+                is_theirs = principal.user is None or found.session.client_id == principal.user
                 # A client with another role has other rights: that is another session.
-                same = found.session.role == guest.role and found.session.via == getattr(guest, "via", None)
+                same = found.session.role == principal.role and found.session.via == getattr(principal, "via", None)
                 if is_theirs and same and found.session.purpose == purpose:
-                    found.check = self._check_of(guest)
-                    logger.debug("%s resumes a session", guest)
+                    found.check = self._check_of(principal)
+                    logger.debug("%s resumes a session", principal)
                     return found
-        conversation = self._begin(guest, budget, purpose)
-        session = conversation.session
-        logger.debug("%s has a new session; there are %d", guest, len(self))
-        if isinstance(guest, DelegatedPrincipal):
-            session.via, session.circle = guest.via, guest.circle
-            guest.circle.end_with_me(conversation, self.end)
-        return conversation
+        resumable = self._begin(principal, budget, purpose)
+        session = resumable.session
+        logger.debug("%s has a new session; there are %d", principal, len(self))
+        if isinstance(principal, DelegatedPrincipal):
+            session.via, session.circle = principal.via, principal.delegation
+            principal.delegation.end_with_me(resumable, self.end)
+        return resumable
 
-    def _begin(self, guest: Principal, budget: ByteBudget | None, purpose: str) -> ResumableSession:
+    def _begin(self, principal: Principal, budget: ByteBudget | None, purpose: str) -> ResumableSession:
         """Return a new session. A process may have to be started for it, so the lock is not held."""
-        name = guest.user if guest.user is not None else f"anonymous-{secrets.token_hex(8)}"
+        name = principal.user if principal.user is not None else f"anonymous-{secrets.token_hex(8)}"
         session = self.worker.open_session(name)
-        session.role, session.purpose = guest.role, purpose
+        session.role, session.purpose = principal.role, purpose
         session.may_wait = True
         session.max_message_bytes = self.limit
         session.byte_budget = budget
@@ -326,42 +300,46 @@ class SessionRegistry:
         except Exception:
             session.close()
             raise
-        conversation = ResumableSession(self.worker, session, self._check_of(guest), responder)
+        resumable = ResumableSession(self.worker, session, self._check_of(principal), responder)
         with self._lock:
-            self._open[conversation.id] = conversation
-        return conversation
+            self._open[resumable.id] = resumable
+        return resumable
 
-    def _check_of(self, guest: Principal) -> Callable[[], None]:
-        return guest.check if isinstance(guest, DelegatedPrincipal) else functools.partial(self.door.check, guest)
+    def _check_of(self, principal: Principal) -> Callable[[], None]:
+        return (
+            principal.check
+            if isinstance(principal, DelegatedPrincipal)
+            else functools.partial(self.authenticator.check, principal)
+        )
 
     def sweep(self) -> None:
         """End the sessions that were not resumed in time."""
         now = time.monotonic()
         with self._lock:
             late = [c for c in self._open.values() if c.left_at is not None and now - c.left_at > self.grace]
-        for conversation in late:
-            self.end(conversation)
+        for resumable in late:
+            self.end(resumable)
 
-    def end(self, conversation: ResumableSession) -> None:
+    def end(self, resumable: ResumableSession) -> None:
         """End a session."""
         with self._lock:
-            if self._open.pop(conversation.id, None) is not None:
-                self._ended_requests += conversation.done
-        logger.debug("A session of %r ended", conversation.session.client_id)
-        conversation.end()
+            if self._open.pop(resumable.id, None) is not None:
+                self._ended_requests += resumable.done
+        logger.debug("A session of %r ended", resumable.session.client_id)
+        resumable.end()
 
     def end_all(self, user: object = None) -> None:
         """End the sessions of a user, or all of them."""
         with self._lock:
             chosen = [c for c in self._open.values() if user is None or c.session.client_id == user]
-        for conversation in chosen:
-            self.end(conversation)
+        for resumable in chosen:
+            self.end(resumable)
 
     @property
     def requests(self) -> int:
         """The number of requests processed so far, including those of open sessions."""
         with self._lock:
-            return self._ended_requests + sum(conversation.done for conversation in self._open.values())
+            return self._ended_requests + sum(resumable.done for resumable in self._open.values())
 
     @property
     def received(self) -> int:

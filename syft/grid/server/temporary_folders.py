@@ -10,14 +10,12 @@ import contextlib
 import logging
 import os
 import shutil
-import stat
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-if sys.platform != "win32":
-    import fcntl
+from syft.grid.private_files import is_open, lock
 
 logger = logging.getLogger("syft.node")
 # Exists in a folder from the moment on that it is locked, so that one that is just being made is not deleted.
@@ -26,18 +24,13 @@ _MARK = ".locked"
 
 @contextlib.contextmanager
 def passing_folder(prefix: str, parent: str | None = None) -> Iterator[str]:
-    """Make a folder that is deleted at the end of the block, or, if this process is killed, by the next call.
-
-    Args:
-        prefix: the beginning of its name.
-        parent: the folder that contains it; by default the one for temporary files.
-    """
+    """Make a folder that is deleted at the end of the block, or, if this process is killed, by the next call."""
     parent = tempfile.gettempdir() if parent is None else parent
     remove_left(prefix, parent)
     with tempfile.TemporaryDirectory(prefix=prefix, dir=parent) as made:
         handle = os.open(made, os.O_RDONLY)
         try:
-            _lock(handle)
+            lock(handle)
             (Path(made) / _MARK).touch(0o600)
             yield made
         finally:
@@ -59,22 +52,11 @@ def _remove(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         facts = os.fstat(handle)
-        if facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o077:
+        if facts.st_uid != os.geteuid() or is_open(facts):
             return
         os.stat(_MARK, dir_fd=handle, follow_symlinks=False)
-        if _lock(handle):
+        if lock(handle):
             shutil.rmtree(folder)  # does not follow links
             logger.info("Deleted %s, which a killed process left behind", folder)
     finally:
         os.close(handle)
-
-
-def _lock(handle: int) -> bool:
-    """Lock a folder for this process; False if another one has it."""
-    if sys.platform == "win32":
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

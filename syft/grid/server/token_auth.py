@@ -8,26 +8,18 @@ from collections.abc import Mapping
 from syft.exceptions import AuthenticationError
 from syft.grid.identity import NodeIdentity
 from syft.grid.identity.tokens import TokenIdentity
-from syft.grid.server.auth import Principal, bearer
+from syft.grid.server.auth import Authenticator, Principal, bearer
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VerifiedToken(Principal):
-    """A client with a token.
-
-    Attributes:
-        identity: the contents of the token.
-    """
+    """A client with a token."""
 
     identity: TokenIdentity | None = None
 
 
-class TokenAuthenticator:
-    """Accepts clients with a token of the node.
-
-    Args:
-        identity: the node's key and users.
-    """
+class TokenAuthenticator(Authenticator):
+    """Accepts clients with a token of the node."""
 
     tokens = True
 
@@ -39,8 +31,8 @@ class TokenAuthenticator:
         found = self._identity.tokens.read(bearer(headers))
         return VerifiedToken(found.user, found.role, found)
 
-    def check(self, guest: Principal) -> None:
+    def check(self, principal: Principal) -> None:
         """Raise if a token has expired or was revoked since it was checked."""
-        if not isinstance(guest, VerifiedToken) or guest.identity is None:
+        if not isinstance(principal, VerifiedToken) or principal.identity is None:
             raise AuthenticationError("This node requires a token.")
-        self._identity.tokens.check(guest.identity)
+        self._identity.tokens.check(principal.identity)

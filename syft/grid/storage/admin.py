@@ -17,8 +17,8 @@ from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.labels import DESCRIPTION, TAGS, check_description, check_labels, check_tags, set_id
 from syft.core.object import AbstractObject
 from syft.exceptions import IdNotUniqueError, ObjectNotFoundError, StorageError
+from syft.grid.private_files import sync_folder
 from syft.grid.storage import tables
-from syft.grid.storage.blobs import sync_folder
 from syft.grid.storage.error_mapping import translated
 from syft.grid.storage.interface import Facts, Item, checksum_of
 from syft.grid.storage.object_manager import ObjectManager

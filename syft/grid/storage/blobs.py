@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import sqlalchemy as sa
 
+from syft.grid.private_files import sync_folder
 from syft.grid.storage.interface import Bytes
 
 _NAME = re.compile(r"[0-9a-f]{32}")
@@ -62,22 +63,8 @@ class Blobs:
         return 0
 
 
-def sync_folder(folder: Path) -> None:
-    """Flush the directory entries of a folder to disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 class FileBlobs(Blobs):
-    """Values in files of a folder.
-
-    Args:
-        folder: the folder; it is created if it does not exist.
-        aside: the folder of quarantined values.
-    """
+    """Values in files of a folder."""
 
     def __init__(self, folder: Path, aside: Path) -> None:
         self.folder = folder

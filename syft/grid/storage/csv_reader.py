@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from syft.grid.storage.file_errors import UnreadableFileError
-
 _WHOLE = b'0123456789+-, \t\r\n"'
 _CHUNK = 1 << 20
 _COLUMNS = "columns: "
@@ -20,6 +18,10 @@ _MISSING = frozenset({"na", "n/a", "n.a.", "nan", "null", "none", "nil", "missin
 _AMOUNT = re.compile(r"[<>=~]*\s*[+-]?\s*[\d.,]+\s*[^\W\d_]{0,3}%?|[+-]?0[xob][\da-f]+|[+-]?[\d.,]+e[+-]?\d+", re.I)
 # Separators that are used instead of commas; many spreadsheets write semicolons.
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+class UnreadableFileError(ValueError):
+    """A data file has unsupported contents. The message contains no values of the file."""
 
 
 def read_csv(path: Path) -> tuple[dict[str, torch.Tensor], str | None]:

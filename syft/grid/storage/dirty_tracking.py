@@ -106,12 +106,7 @@ class DirtyTracker:
         return obj_id in self._seen and self._seen[obj_id][1] == labels_of(obj)
 
     def changed_by(self, operation: Operation, held: Callable[[ObjectId], object]) -> Iterator[tuple[ObjectId, bool]]:
-        """Yield the ids of objects that a call changed (True), or may have changed (False).
-
-        Args:
-            operation: the call.
-            held: returns the object in memory by id, or None.
-        """
+        """Yield the ids of objects that a call changed (True), or may have changed (False)."""
         name = operation.cmd_name
         for ref in iter_tensors(changed_values(operation)):
             if type(ref) is not Ref:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,8 @@ import sqlalchemy as sa
 
 from syft.core.id_provider import ObjectId
 from syft.exceptions import StorageError, StorageFullError
-from syft.grid.storage.blobs import FileBlobs, sync_folder
+from syft.grid.private_files import lock, sync_folder
+from syft.grid.storage.blobs import FileBlobs
 from syft.grid.storage.error_mapping import translated
 from syft.grid.storage.sql import SqlStorage
 
@@ -44,14 +44,19 @@ class EmbeddedStorage(SqlStorage):
         self.folder = Path(folder)
         with translated():
             _prepare(self.folder)
-            self._lock = _Lock(self.folder / LOCK, self.folder)
+            self._lock: int | None = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         try:
+            if not lock(self._lock):
+                raise StorageError(
+                    f"The store {folder} is in use by another running node. Stop that node first, or use another "
+                    "folder."
+                )
             with translated():
                 blobs = FileBlobs(self.folder / VALUES, self.folder / ASIDE)
             super().__init__(_engine(self.folder / INDEX), blobs)
             self._create_reserve()
         except Exception:
-            self._lock.release()
+            self._release()
             raise
 
     def remove(self, obj_id: ObjectId, stamp: str | None = None) -> bool:
@@ -84,7 +89,12 @@ class EmbeddedStorage(SqlStorage):
     def close(self) -> None:
         """Close the store and release the folder."""
         super().close()
-        self._lock.release()
+        self._release()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
 
 def _prepare(folder: Path) -> None:
@@ -116,40 +126,3 @@ def _engine(path: Path) -> sa.Engine:
             connection.execute(f"PRAGMA {pragma}")
 
     return engine
-
-
-class _Lock:
-    """A file lock that the system releases when the process ends.
-
-    Args:
-        path: the lock file.
-        folder: the folder that it protects.
-    """
-
-    def __init__(self, path: Path, folder: Path) -> None:
-        self._handle: int | None = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            _acquire(self._handle)
-        except OSError:
-            os.close(self._handle)
-            raise StorageError(
-                f"The store {folder} is in use by another running node. Stop that node first, or use another folder."
-            ) from None
-
-    def release(self) -> None:
-        """Release the lock."""
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
-
-
-if sys.platform == "win32":  # pragma: no cover
-    import msvcrt
-
-    def _acquire(handle: int) -> None:
-        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-else:
-    import fcntl
-
-    def _acquire(handle: int) -> None:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

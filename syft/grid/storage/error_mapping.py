@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,8 +10,9 @@ from sqlalchemy import exc
 
 from syft.exceptions import StorageError, StorageFullError
 
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+# Prefixes of the codes of a full and of a read-only store: of files, SQLite and PostgreSQL.
+_FULL = ("ENOSPC", "EDQUOT", "EFBIG", "SQLITE_FULL", "53100", "53000", "54000", "54P01")
+_READ_ONLY = ("EROFS", "EACCES", "EPERM", "SQLITE_READONLY", "25006", "42501")
 _FULL_TEXT = "The store of this node is full ({why}). Nothing was stored. Delete objects, or ask the owner of the node."
 _READ_ONLY_TEXT = "The store of this node is read-only ({why}). Nothing was stored. Ask the owner of the node."
 _UNAVAILABLE = "The store of this node is not available ({why}). Nothing was stored. Try again later."
@@ -26,7 +26,7 @@ _STARTUP_FAULTS: tuple[tuple[tuple[str, ...], str, str], ...] = (
         "Keep a copy of the folder, check the disk, and restore a backup",
     ),
     (
-        ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "EACCES", "EPERM", "EROFS", "42501", "25006"),
+        (*_READ_ONLY, "SQLITE_CANTOPEN", "SQLITE_PERM"),
         "this account has no write permission",
         "Check its owner and mode, and give the account of the node write permission",
     ),
@@ -40,12 +40,7 @@ _STARTUP_FAULTS: tuple[tuple[tuple[str, ...], str, str], ...] = (
 
 
 def startup_error(error: BaseException, location: str) -> StorageError:
-    """Return the error of a store that could not be opened, with the fault and the advice.
-
-    Args:
-        error: the original error.
-        location: the folder, or the address of the database without its password.
-    """
+    """Return the error of a store that could not be opened, with the fault and the advice."""
     code = _code(error)
     what, advice = next((what, todo) for starts, what, todo in _STARTUP_FAULTS if code.startswith(starts))
     return StorageError(f"The store {location} can't be opened: {what} ({code}). {advice}. Nothing was changed.")
@@ -63,28 +58,12 @@ def _code(error: BaseException) -> str:
     return str(named or type(original).__name__)
 
 
-def of_os(error: OSError) -> StorageError:
-    """Translate an error of the file system."""
-    why = errno.errorcode.get(error.errno or 0, type(error).__name__)
-    if error.errno in _NO_ROOM:
-        return StorageFullError(_FULL_TEXT.format(why=why))
-    return StorageError((_READ_ONLY_TEXT if error.errno in _READ_ONLY else _UNAVAILABLE).format(why=why))
-
-
-def of_database(error: exc.SQLAlchemyError) -> StorageError:
-    """Translate a database error; only its code is shown, since its text may contain data."""
-    original = getattr(error, "orig", None)
-    if isinstance(original, sqlite3.Error):
-        why = getattr(original, "sqlite_errorname", None) or type(original).__name__
-        if why == "SQLITE_FULL":
-            return StorageFullError(_FULL_TEXT.format(why=why))
-        return StorageError((_READ_ONLY_TEXT if why.startswith("SQLITE_READONLY") else _UNAVAILABLE).format(why=why))
-    state = sqlstate(original)
-    if state in ("53100", "53000", "54000", "54P01"):
-        return StorageFullError(_FULL_TEXT.format(why=f"PostgreSQL {state}"))
-    if state in ("25006", "42501"):
-        return StorageError(_READ_ONLY_TEXT.format(why=f"PostgreSQL {state}"))
-    return StorageError(_UNAVAILABLE.format(why=f"PostgreSQL {state}" if state else type(original or error).__name__))
+def translate(error: BaseException) -> StorageError:
+    """Return the library's error for one of files or databases; only its code is shown, its text may contain data."""
+    code = _code(error)
+    if code.startswith(_FULL):
+        return StorageFullError(_FULL_TEXT.format(why=code))
+    return StorageError((_READ_ONLY_TEXT if code.startswith(_READ_ONLY) else _UNAVAILABLE).format(why=code))
 
 
 def sqlstate(original: object) -> str:
@@ -98,7 +77,5 @@ def translated() -> Iterator[None]:
     """Raise OSError and SQLAlchemy errors as errors of the library."""
     try:
         yield
-    except OSError as error:
-        raise of_os(error) from error
-    except exc.SQLAlchemyError as error:
-        raise of_database(error) from error
+    except (OSError, exc.SQLAlchemyError) as error:
+        raise translate(error) from error

@@ -23,7 +23,7 @@ from syft.core.labels import printable
 from syft.exceptions import AccountError, QuotaExceededError, StorageError
 from syft.grid.identity.names import user_name
 from syft.grid.storage.admin import ObjectAdmin
-from syft.grid.storage.file_errors import UnreadableFileError
+from syft.grid.storage.csv_reader import UnreadableFileError
 from syft.grid.storage.readers import READERS, check_room, read_file
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Mapping, ValuesView
+from collections.abc import ItemsView, Mapping, MutableMapping, ValuesView
 from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
@@ -18,11 +18,6 @@ class LazyObjects(dict[ObjectId, Any]):
     """Objects by id; an object that is not in memory is stored as an ObjectOutline, which is never returned.
 
     Every insertion and removal goes through the object manager.
-
-    Args:
-        object_manager: reads, writes and removes objects.
-        stored: the objects on disk, by id.
-        ledger: the quota ledger that counts all of them.
     """
 
     def __init__(self, object_manager: Any, stored: dict[ObjectId, Any], ledger: QuotaLedger) -> None:
@@ -35,29 +30,17 @@ class LazyObjects(dict[ObjectId, Any]):
         found = dict.__getitem__(self, key)
         return self.object_manager.load(key) if type(found) is ObjectOutline else found
 
-    def get(self, key: ObjectId, default: object = None) -> Any:
-        """Return an object, or the default."""
-        try:
-            return self[key]
-        except KeyError:
-            return default
-
     def __setitem__(self, key: ObjectId, obj: object) -> None:
         if key in self._ledger.entries and key not in self:  # a session has charged it: the common case
             dict.__setitem__(self, key, obj)
         else:
             self.object_manager.insert(key, obj)
 
-    def setdefault(self, key: ObjectId, default: object = None) -> Any:
-        """Return an object; the default is inserted if it does not exist."""
-        if key not in self:
-            self[key] = default
-        return self[key]
-
-    def update(self, *args: Any, **kwargs: object) -> None:
-        """Insert several objects."""
-        for key, obj in dict(*args, **kwargs).items():
-            self[key] = obj
+    # These go through the methods of this class, which those of dict would bypass.
+    get = MutableMapping.get  # type: ignore[assignment]
+    setdefault = MutableMapping.setdefault
+    update = MutableMapping.update
+    popitem = MutableMapping.popitem
 
     def __ior__(self, other: Any) -> LazyObjects:  # type: ignore[override,misc]
         self.update(other)
@@ -86,15 +69,6 @@ class LazyObjects(dict[ObjectId, Any]):
         if default is _MISSING:
             raise KeyError(key)
         return default
-
-    def popitem(self) -> tuple[ObjectId, Any]:
-        """Remove the last object and return it with its id."""
-        if not self:
-            raise KeyError("the dictionary is empty")
-        key = next(reversed(self))
-        obj = self[key]
-        self.object_manager.drop(key)
-        return key, obj
 
     def clear(self) -> None:
         """Remove all objects."""

@@ -17,7 +17,7 @@ from syft.core.object_storage import ObjectOutline
 from syft.exceptions import QuotaExceededError, StorageError
 from syft.grid.storage.interface import Facts, Item, Storage
 from syft.grid.storage.memory_limit import MemoryLimit
-from syft.grid.storage.object_changes import ObjectChanges, fresh_key
+from syft.grid.storage.object_archive import ObjectArchive, fresh_key
 from syft.grid.storage.quotas import NODE_QUOTA, USER_QUOTA, Quota, QuotaLedger, memory_of
 from syft.grid.storage.restore import outline_of, payer_of, revive
 from syft.grid.storage.result_size import expected_bytes, has_small_result
@@ -32,7 +32,7 @@ logger = logging.getLogger("syft.grid")
 HIDDEN_KIND = "sealed"
 
 
-class ObjectManager(ObjectChanges):
+class ObjectManager(ObjectArchive):
     """Applies quotas to the objects of a worker and stores the published ones; workers without one do neither.
 
     Args:
@@ -73,15 +73,11 @@ class ObjectManager(ObjectChanges):
     def _restore(self) -> None:
         """List the stored objects; only descriptions are read."""
         for item in () if self.storage is None else self.storage.items():
-            if item.kind == HIDDEN_KIND:
-                self._items[item.id] = item
-                self.ledger.charge(item.id, item.facts.owner, {fresh_key(): item.memory}, checked=False)
-                continue
-            outline = outline_of(item)
             self._items[item.id] = item
             self.ledger.charge(item.id, item.facts.owner, {fresh_key(): item.memory}, checked=False)
-            dict.__setitem__(self.objects, item.id, outline)
-            self.worker.object_store.claims.publish(item.id, item.facts.owner)
+            if item.kind != HIDDEN_KIND:
+                dict.__setitem__(self.objects, item.id, outline_of(item))
+                self.worker.object_store.claims.publish(item.id, item.facts.owner)
 
     def close(self) -> None:
         """Write pending changes and detach from the worker; the storage stays open."""
@@ -137,14 +133,7 @@ class ObjectManager(ObjectChanges):
             dict.__setitem__(self.objects, obj_id, obj)
 
     def hold(self, obj_id: ObjectId, obj: object, facts: Facts, origin: str = "") -> None:
-        """Store an object durably; it is on disk when this returns.
-
-        Args:
-            obj_id: its id.
-            obj: the object.
-            facts: its owner and readers; the owner None is the owner of the node.
-            origin: its source.
-        """
+        """Store an object durably; it is on disk when this returns."""
         self.ledger.charge(obj_id, facts.owner, memory_of(obj))
         try:
             self._write(obj_id, obj, facts, origin)
@@ -160,10 +149,9 @@ class ObjectManager(ObjectChanges):
         if self._keeps_values or item is None:
             dict.__setitem__(self.objects, obj_id, obj)
             return
-        outline = outline_of(item)
         self.ledger.recharge(obj_id, {fresh_key(): item.memory})
         self._tracker.forget(obj_id)
-        dict.__setitem__(self.objects, obj_id, outline)
+        dict.__setitem__(self.objects, obj_id, outline_of(item))
 
     def replace(self, obj_id: ObjectId, obj: object, facts: Facts, origin: str = "") -> None:
         """Replace a stored object; the arguments are those of `hold`."""
@@ -240,7 +228,6 @@ class ObjectManager(ObjectChanges):
         """
         with self._lock:
             before = self._items.get(item.id)
-            outline = ObjectOutline(item.id, item.meta, set(item.tags), item.description)
             memory = {fresh_key(): max(item.memory, len(value)) + labels_bytes(item)}
             if before is None:
                 self.ledger.charge(item.id, payer, memory)
@@ -261,7 +248,7 @@ class ObjectManager(ObjectChanges):
                 raise
             self._items[item.id] = stored
             if not hidden:
-                dict.__setitem__(self.objects, item.id, outline)
+                dict.__setitem__(self.objects, item.id, outline_of(stored))
                 self.worker.object_store.claims.publish(item.id, owner)
             return stored
 

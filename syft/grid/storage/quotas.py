@@ -200,13 +200,7 @@ class QuotaLedger:
             return min(own.max_bytes - own.bytes, self._all.max_bytes - self._all.bytes)
 
     def charge(self, obj_id: ObjectId, user: object, memory: Mapping[int, int], checked: bool = True) -> None:
-        """Charge an object to a user.
-
-        Args:
-            obj_id: its id.
-            user: the user.
-            memory: its memory, see `memory_of`.
-            checked: whether the quotas are enforced.
+        """Charge an object to a user; the quotas are enforced if `checked`.
 
         Raises:
             QuotaExceededError: a quota would be exceeded; nothing changes.
@@ -251,15 +245,7 @@ class QuotaLedger:
             self.charge(obj_id, self.release(obj_id), memory, checked=False)
 
     def exchange(self, obj_id: ObjectId, memory: Mapping[int, int], user: object = SAME) -> Callable[[], None]:
-        """Charge an object that replaces another one.
-
-        Args:
-            obj_id: the id of both.
-            memory: the memory of the new one, see `memory_of`.
-            user: the new holder; by default the holder of the replaced object.
-
-        Returns:
-            A function that restores the previous charge.
+        """Charge an object that replaces another one, and return a function that restores the previous charge.
 
         Raises:
             QuotaExceededError: a quota would be exceeded; nothing changes.

@@ -19,8 +19,7 @@ import numpy as np
 import torch
 
 from syft.exceptions import QuotaExceededError
-from syft.grid.storage.csv_reader import read_csv
-from syft.grid.storage.file_errors import UnreadableFileError
+from syft.grid.storage.csv_reader import UnreadableFileError, read_csv
 
 # The contents of a file: tensors by name ("" for a single one), and a description.
 Contents = tuple[dict[str, torch.Tensor], str | None]

@@ -39,91 +39,125 @@ class LogEntry:
     hash: str
 
 
-class RecordStore:
-    """JSON values by area and key, and logs by area. Every method is one durable transaction.
+class RecordTransaction:
+    """Reads and writes of one transaction (see `RecordStore.together`)."""
 
-    Args:
-        transaction: returns a context manager that yields the connection of an atomic transaction.
-    """
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def get(self, area: str, key: str) -> Any:
+        """Return the value of a key; None if there is none."""
+        rows = tables.records
+        query = sa.select(rows.c.value).where(rows.c.digest == tables.digest(area, key))
+        text = self._connection.execute(query).scalar()
+        return None if text is None else json.loads(text)
+
+    def list(self, area: str) -> dict[str, Any]:
+        """Return all values of an area by key."""
+        rows = tables.records
+        found = self._connection.execute(sa.select(rows.c.key, rows.c.value).where(rows.c.area == area)).all()
+        return {json.loads(row.key): json.loads(row.value) for row in found}
+
+    def put(self, area: str, key: str, value: object) -> None:
+        """Set the value of a key; None deletes it."""
+        rows = tables.records
+        name = tables.digest(area, key)
+        self._connection.execute(rows.delete().where(rows.c.digest == name))
+        if value is not None:
+            row = {"digest": name, "area": area, "key": json.dumps(key), "value": json.dumps(value)}
+            self._connection.execute(rows.insert(), row)
+
+    def append(self, area: str, value: object) -> int:
+        """Add an entry to a log; returns its number."""
+        text, at = json.dumps(value), repr(time.time())
+        number, before = self.head(area)
+        number += 1
+        entry = {"area": area, "number": number, "at": at, "value": text}
+        entry["hash"] = _hash(before, area, number, at, text)
+        self._connection.execute(tables.log.insert(), entry)
+        heads = tables.heads
+        self._connection.execute(heads.delete().where(heads.c.area == area))
+        self._connection.execute(heads.insert(), {"area": area, "number": number, "hash": entry["hash"]})
+        return number
+
+    def head(self, area: str) -> tuple[int, str]:
+        """Return the number and the hash of the last entry of a log."""
+        heads = tables.heads
+        row = self._connection.execute(sa.select(heads).where(heads.c.area == area)).first()
+        return (0, _FIRST) if row is None else (row.number, row.hash)
+
+    def entries(self, area: str, after: int = 0, limit: int | None = None) -> tuple[LogEntry, ...]:
+        """Return the entries of a log after a number, in order, at most `limit` of them."""
+        rows = tables.log
+        query = sa.select(rows).where(rows.c.area == area, rows.c.number > after).order_by(rows.c.number)
+        found = self._connection.execute(query if limit is None else query.limit(limit)).all()
+        return tuple(LogEntry(row.number, float(row.at), json.loads(row.value), row.hash) for row in found)
+
+    def verify(self, area: str) -> int:
+        """Verify the hash chain of a log; returns the number of its entries."""
+        rows = tables.log
+        expected, before = 0, _FIRST
+        for row in self._connection.execute(sa.select(rows).where(rows.c.area == area).order_by(rows.c.number)):
+            expected += 1
+            if row.number != expected or row.hash != _hash(before, area, row.number, row.at, row.value):
+                raise StorageError(f"The log {area!r} was tampered with at entry {expected}.")
+            before = row.hash
+        if self.head(area) != (expected, before):
+            raise StorageError(f"The log {area!r} was tampered with: its end, after entry {expected}, is missing.")
+        return expected
+
+
+class RecordStore:
+    """JSON values by area and key, and logs by area. Every method is one durable transaction."""
 
     def __init__(self, transaction: Callable[[], AbstractContextManager[sa.Connection]]) -> None:
         self._transaction = transaction
 
     @contextlib.contextmanager
-    def together(self) -> Iterator[Bundle]:
+    def together(self) -> Iterator[RecordTransaction]:
         """Read and write several values in one exclusive, durable transaction."""
         with self._transaction() as connection:
-            yield Bundle(connection)
-
-    # --- by key ---------------------------------------------------------------------------------------------
+            yield RecordTransaction(connection)
 
     def get(self, area: str, key: str) -> Any:
         """Return the value of a key; None if there is none."""
-        with self._transaction() as connection:
-            return _read(connection, area, key)
+        with self.together() as transaction:
+            return transaction.get(area, key)
 
     def list(self, area: str) -> dict[str, Any]:
         """Return all values of an area by key."""
-        with self._transaction() as connection:
-            return _list(connection, area)
+        with self.together() as transaction:
+            return transaction.list(area)
 
     def put(self, area: str, key: str, value: object) -> None:
-        """Set the value of a key."""
-        with self._transaction() as connection:
-            _write(connection, area, key, value)
-
-    def add(self, area: str, key: str, value: object) -> bool:
-        """Set the value of a new key; returns False and changes nothing if the key exists."""
-        with self._transaction() as connection:
-            if _read(connection, area, key) is not None:
-                return False
-            _write(connection, area, key, value)
-            return True
+        """Set the value of a key; None deletes it."""
+        with self.together() as transaction:
+            transaction.put(area, key, value)
 
     def update(self, area: str, key: str, change: Callable[[Any], Any]) -> Any:
-        """Replace a value by the result of `change`, exclusively; returns the new value.
+        """Replace a value by `change(value)`, exclusively, and return it; None stands for no value.
 
-        Args:
-            area: the area.
-            key: the key.
-            change: called with the value, or None if there is none; returns the new value, or None to delete it. If
-                it raises, nothing changes.
+        If `change` raises, nothing changes.
         """
-        with self._transaction() as connection:
-            value = change(_read(connection, area, key))
-            _write(connection, area, key, value)
+        with self.together() as transaction:
+            value = change(transaction.get(area, key))
+            transaction.put(area, key, value)
             return value
-
-    def delete(self, area: str, key: str) -> bool:
-        """Delete a key; returns whether it existed."""
-        with self._transaction() as connection:
-            if _read(connection, area, key) is None:
-                return False
-            _write(connection, area, key, None)
-            return True
-
-    # --- logs -----------------------------------------------------------------------------------------------
 
     def append(self, area: str, value: object) -> int:
         """Add an entry to a log; returns its number."""
-        with self._transaction() as connection:
-            return _append(connection, area, value)
+        with self.together() as transaction:
+            return transaction.append(area, value)
 
     def head(self, area: str) -> tuple[int, str]:
         """Return the number and the hash of the last entry. A copy kept elsewhere authenticates all entries so far."""
-        with self._transaction() as connection:
-            return _head(connection, area)
+        with self.together() as transaction:
+            return transaction.head(area)
 
     def entries(self, area: str, after: int = 0, limit: int | None = None) -> tuple[LogEntry, ...]:
-        """Return the entries of a log in order.
-
-        Args:
-            area: the area.
-            after: skip the entries up to this number.
-            limit: the maximum number of entries.
-        """
-        with self._transaction() as connection:
-            return _entries(connection, area, after, limit)
+        """Return the entries of a log after a number, in order, at most `limit` of them."""
+        with self.together() as transaction:
+            return transaction.entries(area, after, limit)
 
     def verify(self, area: str) -> int:
         """Verify the hash chain of a log; returns the number of its entries.
@@ -131,96 +165,9 @@ class RecordStore:
         Raises:
             StorageError: an entry was changed, removed or added; the message names it.
         """
-        rows = tables.log
-        expected, before = 0, _FIRST
-        with self._transaction() as connection:
-            for row in connection.execute(sa.select(rows).where(rows.c.area == area).order_by(rows.c.number)):
-                expected += 1
-                if row.number != expected or row.hash != _hash(before, area, row.number, row.at, row.value):
-                    raise StorageError(f"The log {area!r} was tampered with at entry {expected}.")
-                before = row.hash
-            if _head(connection, area) != (expected, before):
-                raise StorageError(f"The log {area!r} was tampered with: its end, after entry {expected}, is missing.")
-        return expected
-
-
-class Bundle:
-    """Reads and writes of one transaction (see `RecordStore.together`).
-
-    Args:
-        connection: the connection of the transaction.
-    """
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-
-    def get(self, area: str, key: str) -> Any:
-        """Return the value of a key; None if there is none."""
-        return _read(self._connection, area, key)
-
-    def list(self, area: str) -> dict[str, Any]:
-        """Return all values of an area by key."""
-        return _list(self._connection, area)
-
-    def put(self, area: str, key: str, value: object) -> None:
-        """Set the value of a key; None deletes it."""
-        _write(self._connection, area, key, value)
-
-    def append(self, area: str, value: object) -> int:
-        """Add an entry to a log; returns its number."""
-        return _append(self._connection, area, value)
-
-    def entries(self, area: str, after: int = 0, limit: int | None = None) -> tuple[LogEntry, ...]:
-        """Return the entries of a log after a number, in order, at most `limit` of them."""
-        return _entries(self._connection, area, after, limit)
+        with self.together() as transaction:
+            return transaction.verify(area)
 
 
 def _hash(before: str, area: str, number: int, at: str, text: str) -> str:
     return tables.digest(before, area, str(number), at, text)
-
-
-def _head(connection: sa.Connection, area: str) -> tuple[int, str]:
-    heads = tables.heads
-    row = connection.execute(sa.select(heads).where(heads.c.area == area)).first()
-    return (0, _FIRST) if row is None else (row.number, row.hash)
-
-
-def _append(connection: sa.Connection, area: str, value: object) -> int:
-    text, at = json.dumps(value), repr(time.time())
-    number, before = _head(connection, area)
-    number += 1
-    entry = {"area": area, "number": number, "at": at, "value": text}
-    entry["hash"] = _hash(before, area, number, at, text)
-    connection.execute(tables.log.insert(), entry)
-    heads = tables.heads
-    connection.execute(heads.delete().where(heads.c.area == area))
-    connection.execute(heads.insert(), {"area": area, "number": number, "hash": entry["hash"]})
-    return number
-
-
-def _entries(connection: sa.Connection, area: str, after: int, limit: int | None) -> tuple[LogEntry, ...]:
-    rows = tables.log
-    query = sa.select(rows).where(rows.c.area == area, rows.c.number > after).order_by(rows.c.number)
-    found = connection.execute(query if limit is None else query.limit(limit)).all()
-    return tuple(LogEntry(row.number, float(row.at), json.loads(row.value), row.hash) for row in found)
-
-
-def _list(connection: sa.Connection, area: str) -> dict[str, Any]:
-    rows = tables.records
-    found = connection.execute(sa.select(rows.c.key, rows.c.value).where(rows.c.area == area)).all()
-    return {json.loads(row.key): json.loads(row.value) for row in found}
-
-
-def _read(connection: sa.Connection, area: str, key: str) -> Any:
-    rows = tables.records
-    text = connection.execute(sa.select(rows.c.value).where(rows.c.digest == tables.digest(area, key))).scalar()
-    return None if text is None else json.loads(text)
-
-
-def _write(connection: sa.Connection, area: str, key: str, value: object) -> None:
-    rows = tables.records
-    name = tables.digest(area, key)
-    connection.execute(rows.delete().where(rows.c.digest == name))
-    if value is not None:
-        row = {"digest": name, "area": area, "key": json.dumps(key), "value": json.dumps(value)}
-        connection.execute(rows.insert(), row)

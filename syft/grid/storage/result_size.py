@@ -65,14 +65,7 @@ def has_small_result(name: str, args: tuple[Any, ...]) -> bool:
 
 
 def expected_bytes(operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], room: float) -> float:
-    """Return the bytes of the result of a call if they may exceed `room`; else 0.
-
-    Args:
-        operation: the call.
-        args: its arguments, with references resolved.
-        kwargs: its keyword arguments.
-        room: the free bytes.
-    """
+    """Return the bytes of the result of a call if they may exceed `room`; else 0."""
     name = operation.cmd_name
     if name in _SUPERQUADRATIC:
         return _SUPERQUADRATIC[name](*args, **kwargs)

@@ -31,10 +31,6 @@ class SqlStorage(Storage):
 
     All threads share one connection, one at a time: a store has a single writer, and the lock on the store belongs to
     the connection.
-
-    Args:
-        engine: the database.
-        blobs: the store of large values.
     """
 
     def __init__(self, engine: sa.Engine, blobs: Blobs) -> None:

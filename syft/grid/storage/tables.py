@@ -33,15 +33,10 @@ objects = sa.Table(
     "objects",
     metadata,
     sa.Column("key", sa.String(64), primary_key=True),  # a hash of the id, which may be too long for an index
-    sa.Column("id", sa.Text, nullable=False),
-    sa.Column("owner", sa.Text, nullable=False),
-    sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("tags", sa.Text, nullable=False),
-    sa.Column("description", sa.Text, nullable=False),
-    sa.Column("sources", sa.Text, nullable=False),
-    sa.Column("allowed_users", sa.Text, nullable=False),
-    sa.Column("notes", sa.Text, nullable=False),
-    sa.Column("meta", sa.Text, nullable=False),
+    *[
+        sa.Column(name, sa.Text, nullable=False)
+        for name in "id owner kind tags description sources allowed_users notes meta".split()
+    ],
     sa.Column("memory", sa.BigInteger, nullable=False),
     sa.Column("size", sa.BigInteger, nullable=False),
     sa.Column("checksum", sa.String(64), nullable=False),

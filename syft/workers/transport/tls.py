@@ -117,18 +117,15 @@ def _explain_pair(error: ssl.SSLError, cert: str | os.PathLike[str], key: str | 
     return f"{pair} are not a certificate and its key in PEM form. {_MAKE}"
 
 
-_MAKE = (
-    "Make one: from syft.grid import certificates; "
-    "certificates.issue(certificates.make_authority(FOLDER, TEAM), [HOST], FOLDER)"
-)
+_MAKE = "Make one: python -m syft node certs authority FOLDER --name TEAM, then python -m syft node certs issue --help"
 
 _UNTRUSTED = (
     "the certificate of {where} is not signed by an authority that is trusted here. Name the team's authority: "
-    "ca='authority.pem', with the file that the owner of the node gave you"
+    "ca='authority.pem' (--ca authority.pem), with the file that the owner of the node gave you"
 )
 _MISMATCH = (
     "the certificate of {where} is for another host. Connect by a name that it is for, or let the owner issue one for "
-    "this name: certificates.issue(authority, [{host!r}], FOLDER)"
+    "this name: python -m syft node certs issue CERTS --authority FOLDER --host {host}"
 )
 _PLAIN = (
     "the server at {where} answers without TLS. Connect with ws:// or http:// if it is a node of this machine; "
@@ -144,7 +141,7 @@ _REFUSED = (
 )
 _EXPIRED = (
     "the certificate of {where} has expired. "
-    "Let its owner issue a new one: certificates.issue(authority, [{host!r}], FOLDER)"
+    "Let its owner issue a new one: python -m syft node certs issue CERTS --authority FOLDER --host {host}"
 )
 _OURS_EXPIRED = "the client at {where} says that the certificate of this node has expired. Issue a new one"
 _VERSION = "what is at {where} offers no version of TLS that is safe. Let its owner bring it to TLS 1.2 or later"

@@ -12,7 +12,7 @@ from syft.grid.isolation.programs.rules import MAX_PLAN_BYTES, ProgramRules, loa
 from syft.grid.node.api import ROUTERS
 from syft.grid.node.node import Node
 from syft.grid.node.settings import Settings
-from syft.grid.rights import AuditLog, DurableRowStore, MemoryRowStore
+from syft.grid.rights import AuditLog, RowStore
 from syft.grid.storage import open_storage
 from syft.messaging.plan.plan_hash import plan_hash
 from syft.serde import deserialize, serialize
@@ -30,16 +30,11 @@ class Clock:
         return self.now
 
 
-@pytest.fixture(params=["memory", "store"])
-def rules(request, tmp_path):
-    audit, clock = AuditLog(), Clock()
-    if request.param == "memory":
-        made = ProgramRules(MemoryRowStore(), MemoryRowStore(), audit, clock)
-        made.audit, made.time = audit, clock
-        yield made
-        return
+@pytest.fixture
+def rules(tmp_path):
     with open_storage(str(tmp_path / "store")) as storage:
-        records = [DurableRowStore(storage.records, area) for area in ("programs", "program_plans")]
+        audit, clock = AuditLog(storage.records), Clock()
+        records = [RowStore(storage.records, area) for area in ("programs", "program_plans")]
         made = ProgramRules(*records, audit, clock)
         made.audit, made.time = audit, clock
         yield made
@@ -166,8 +161,8 @@ def test_invalid_rules_are_refused(rules, changed):
 def test_rules_outlive_the_process(tmp_path):
     for expected in (1, 2):
         with open_storage(str(tmp_path / "store")) as storage:
-            records = [DurableRowStore(storage.records, area) for area in ("programs", "program_plans")]
-            rules = ProgramRules(*records, AuditLog())
+            records = [RowStore(storage.records, area) for area in ("programs", "program_plans")]
+            rules = ProgramRules(*records, AuditLog(storage.records))
             if not rules.list():
                 _allow(rules)
             assert rules.count_run("alice", HASH, [PATIENTS]).taken == expected

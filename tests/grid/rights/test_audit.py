@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-import stat
+import sqlite3
 import threading
 
 import pytest
 import torch
 
 from syft.core.references import Ref
-from syft.grid.rights import AuditError, AuditFile, AuditLog
+from syft.exceptions import StorageError
+from syft.grid.rights import AuditError, AuditLog
+from syft.grid.storage import open_storage
 from syft.messaging import message as m
+from tests.grid.storing import memory_records
 from tests.nodes import node as node_process
 
 
@@ -59,61 +62,52 @@ def test_use_of_own_objects_is_not_logged(alice, owner, fresh):
 
 
 def test_a_changed_row_is_detected(clock):
-    log = AuditLog(clock)
+    records = memory_records()
+    log = AuditLog(records, clock)
     for number in range(5):
         log.write("alice", "login", allowed=bool(number % 2), reason="x" * 10_000)
     assert log.verify() == 5 and all(len(row["reason"]) <= 500 for row in log.rows())
     assert [row["number"] for row in log.rows(after=2, limit=2)] == [3, 4]
-    log._rows[2]["allowed"] = True
-    log._rows[2]["user"] = "carol"
+    rows, forged = log.rows(), memory_records()
+    rows[2].update(allowed=True, user="carol")
+    for row in rows:  # a chain of entries that is right, with a row that is not
+        forged.append("audit", row)
     with pytest.raises(AuditError, match="Row 3"):
-        log.verify()
+        AuditLog(forged, clock).verify()
 
 
-def test_the_file_of_the_log(tmp_path, clock):
-    path = tmp_path / "audit.jsonl"
-    log = AuditFile(path, clock)
-    threads = [threading.Thread(target=lambda: [log.write("ä\x1b", "login") for _ in range(5)]) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    log.close()
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    with path.open("ab") as file:
-        file.write(b'{"number": 21, "half of')  # the machine went off while it wrote
-    log = AuditFile(path, clock)
-    log.write("alice", "login")
-    assert log.verify() == 21 and [row["number"] for row in log.rows(after=20)] == [21]
-    log.close()
-    lines = path.read_bytes().splitlines(keepends=True)
-    for broken in (
-        lines[:5] + lines[6:],
-        [lines[1], lines[0], *lines[2:]],
-        [b"nonsense\n", *lines],
-        [b"[]\n", *lines[1:]],
-    ):
-        path.write_bytes(b"".join(broken))
-        with pytest.raises(AuditError):
-            AuditFile(path, clock)
-    path.write_bytes(b"".join(lines))
-    log = AuditFile(path, clock)
-    path.write_bytes(b"".join(lines[:-1]))
-    with pytest.raises(AuditError, match="ends with row 20"):
-        log.verify()
-    log.close()
+def test_the_log_in_a_store(tmp_path, clock):
+    path = tmp_path / "store"
+    with open_storage(path) as storage:
+        log = AuditLog(storage.records, clock)
+        threads = [
+            threading.Thread(target=lambda: [log.write("\u00e4\x1b", "login") for _ in range(5)]) for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    with open_storage(path) as storage:
+        log = AuditLog(storage.records, clock)
+        log.write("alice", "login")
+        assert log.verify() == 21 and [row["number"] for row in log.rows(after=20)] == [21]
+    with sqlite3.connect(path / "index.sqlite") as database:
+        database.execute("delete from log where number = 21")
+    database.close()
+    with open_storage(path) as storage, pytest.raises(StorageError, match="after entry 20"):
+        AuditLog(storage.records, clock).verify()
 
 
 def test_a_log_that_can_not_be_written_stops_the_release(connect, tmp_path):
     """A release that can't be logged does not happen."""
     prepare = f"""
 import os
-store = node.audit._store
-def full(row):
+append = node.storage.records.append
+def full(area, row):
     if os.path.exists({str(tmp_path / "full")!r}):
         raise OSError("No space left on device")
-    return store(row)
-node.audit._store = full
+    return append(area, row)
+node.storage.records.append = full
 """
     with node_process("full", prepare=prepare) as process:
         alice, owner = connect("alice", process), connect("owner", process)

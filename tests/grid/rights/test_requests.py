@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 
@@ -12,12 +11,13 @@ import torch
 import syft as sy
 from syft.core.references import Ref
 from syft.exceptions import GetNotPermittedError, SyftError
-from syft.grid.rights import AuditLog, MemoryRowStore, Requests
+from syft.grid.rights import AuditLog, Requests, RowStore
 from syft.grid.rights import requests as asking
 from syft.grid.rights.requests import Subject
 from syft.messaging import message as m
 from tests.attacks.hostile import error_name
 from tests.grid.rights.people import denied
+from tests.grid.storing import memory_records
 from tests.nodes import forget
 
 
@@ -192,17 +192,12 @@ def test_requests_need_a_node_with_an_owner(bob):
 
 
 def test_requests_are_plain_rows():
-    """Any store can hold them: this one writes JSON and reads it again."""
-
-    class Written(MemoryRowStore):
-        def list(self):
-            return json.loads(json.dumps(super().list()))
-
-    records = Written()
-    first = Requests(records, AuditLog())
+    """The store writes JSON, and another process reads it again."""
+    records = memory_records()
+    first = Requests(RowStore(records, "requests"), AuditLog(records))
     row = first.add("alice", Subject("x", ids=("x",), shape=(3,), tags=("#a",)), "why", 10)
     first.approve(row["id"])
-    again = Requests(records, AuditLog())
+    again = Requests(RowStore(records, "requests"), AuditLog(records))
     assert again.released("alice", "x")["id"] == row["id"] and again.released("carol", "x") == ""
 
 

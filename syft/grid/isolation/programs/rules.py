@@ -15,7 +15,7 @@ from syft.grid.rights.row_store import Row, RowStore
 from syft.grid.rights.sanitize import bounded
 
 if TYPE_CHECKING:
-    from syft.grid.rights.audit import Audit
+    from syft.grid.rights.audit import AuditLog
     from syft.messaging.plan.plan import Plan
 
 MAX_PLAN_BYTES = 32 * 2**20
@@ -85,7 +85,7 @@ class ProgramRules:
     """The programs that are allowed at a node."""
 
     def __init__(
-        self, records: RowStore, plans: RowStore, audit: Audit, clock: Callable[[], float] = time.time
+        self, records: RowStore, plans: RowStore, audit: AuditLog, clock: Callable[[], float] = time.time
     ) -> None:
         self._records = records
         self._plans = plans

@@ -11,7 +11,7 @@ from syft.core.id_provider import ObjectId
 from syft.exceptions import AuthenticationError, QuotaExceededError, SyftError
 from syft.grid.isolation.children.services import Services
 from syft.grid.isolation.children.worker import SessionWorker
-from syft.grid.server.auth import OpenAuthenticator
+from syft.grid.server.auth import Authenticator
 from syft.grid.server.peering import Peering
 from syft.grid.server.sessions import SessionRegistry
 from syft.workers.delegation.grants import Delegation, DelegationRegistry
@@ -82,7 +82,7 @@ class SupervisedDelegations(DelegationRegistry):
         super().__init__(worker, SupervisedOutboundPolicy(services), key, certificate)
         limit = settings["max_message_bytes"]
         self._services = services
-        self._peering = Peering(self, SessionRegistry(worker, OpenAuthenticator(), _GRACE, limit))
+        self._peering = Peering(self, SessionRegistry(worker, Authenticator(), _GRACE, limit))
 
     def admit(self, circle: Delegation, peers: tuple[ObjectId, ...]) -> tuple[tuple[bytes, bytes, float], ...]:
         """Admit workers on behalf of a client."""

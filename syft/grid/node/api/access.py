@@ -46,10 +46,10 @@ def refusals(*codes: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def make_router(tag: str) -> APIRouter:
-    """Return a router below /v1 whose OpenAPI description requires a token."""
+def make_router(tag: str, prefix: str = "/v1") -> APIRouter:
+    """Return a router whose OpenAPI description requires a token."""
     bearer = Security(HTTPBearer(auto_error=False, scheme_name="token"))
-    return APIRouter(prefix="/v1", tags=[tag], dependencies=[bearer])
+    return APIRouter(prefix=prefix, tags=[tag], dependencies=[bearer])
 
 
 def address_of(request: Request) -> str:
@@ -70,23 +70,25 @@ def needs(node: Node, capability: Capability) -> Any:
     """Return a dependency that authenticates the caller and requires a capability."""
 
     def check(request: Request) -> Principal:
-        guest = _identify(node, request)
-        if not node.context.door.tokens:
+        principal = _identify(node, request)
+        if not node.context.authenticator.tokens:
             raise NotPermittedError(
                 "This node runs without tokens, so it can't authenticate its owner over HTTP. Stop it and use the "
                 "command line on its store, or start it with tokens."
             )
-        if not may(guest.role, capability):
-            raise NotPermittedError(f"The role {guest.role!r} may not {capability.value}. Ask the owner of the node.")
-        return guest
+        if not may(principal.role, capability):
+            raise NotPermittedError(
+                f"The role {principal.role!r} may not {capability.value}. Ask the owner of the node."
+            )
+        return principal
 
     return Depends(check)
 
 
 def _identify(node: Node, request: Request) -> Principal:
-    guest: Principal = node.context.door.identify(request.headers, address_of(request))
-    logger.debug("%s requests %s %s", guest, request.method, printable(request.url.path)[:200])
-    return guest
+    principal: Principal = node.context.authenticator.identify(request.headers, address_of(request))
+    logger.debug("%s requests %s %s", principal, request.method, printable(request.url.path)[:200])
+    return principal
 
 
 class PasswordLogin:
@@ -98,12 +100,6 @@ class PasswordLogin:
 
     async def run(self, request: Request, user: str, function: Callable[..., T], *args: Any) -> T:
         """Call a function in a thread.
-
-        Args:
-            request: the request.
-            user: the user whose password is hashed.
-            function: the function.
-            *args: its arguments.
 
         Raises:
             TooManyAttemptsError: the queue is full, or has too many entries of this user and address.

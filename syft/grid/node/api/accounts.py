@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, HTTPException, Path, Request
@@ -40,14 +41,7 @@ def make_accounts(node: Node) -> APIRouter:
 
 
 def _described(node: Node, token: str) -> IssuedToken:
-    identity = node.identity.tokens.read(token)
-    return IssuedToken(
-        token=token,
-        token_id=identity.token_id,
-        user=identity.user,
-        role=identity.role,
-        expires=identity.expires,
-    )
+    return IssuedToken(token=token, **dataclasses.asdict(node.identity.tokens.read(token)))
 
 
 def _add_login(router: APIRouter, node: Node, passwords: PasswordLogin) -> None:
@@ -56,23 +50,23 @@ def _add_login(router: APIRouter, node: Node, passwords: PasswordLogin) -> None:
     @router.post("/login", responses=refusals(429))
     async def login(given: Login, request: Request) -> IssuedToken:
         """Exchange a user name and password for a token."""
-        if not node.context.door.tokens:
+        if not node.context.authenticator.tokens:
             raise NotPermittedError("This node runs without tokens. Connect without one.")
         return await passwords.run(request, _name(given.user), _log_in, node, given, address_of(request))
 
     @router.get("/whoami", responses=refusals())
-    def whoami(guest: Principal = anybody) -> Myself:
+    def whoami(principal: Principal = anybody) -> Myself:
         """Return the caller's identity and usage."""
-        identity = getattr(guest, "identity", None)
-        usage = node.object_manager.ledger.usage(None if guest.role == "owner" else guest.user)
+        identity = getattr(principal, "identity", None)
+        usage = node.object_manager.ledger.usage(None if principal.role == "owner" else principal.user)
         return Myself(
             node=str(node.worker.id),
-            user=guest.user,
-            role=guest.role,
-            may=sorted(capability.name.lower() for capability in ROLES.get(guest.role, ())),
+            user=principal.user,
+            role=principal.role,
+            may=sorted(capability.name.lower() for capability in ROLES.get(principal.role, ())),
             expires=None if identity is None else identity.expires,
-            objects=usage.objects if guest.user is not None else 0,
-            bytes=usage.bytes if guest.user is not None else 0,
+            objects=usage.objects if principal.user is not None else 0,
+            bytes=usage.bytes if principal.user is not None else 0,
         )
 
 
@@ -100,14 +94,14 @@ def _add_tokens(router: APIRouter, node: Node) -> None:
     owner = needs(node, Capability.MANAGE_USERS)
 
     @router.post("/tokens", status_code=201, responses=refusals(400))
-    def issue_token(given: NewToken, guest: Principal = owner) -> IssuedToken:
+    def issue_token(given: NewToken, principal: Principal = owner) -> IssuedToken:
         """Issue a token for a user, without a password."""
         answer = _described(node, node.identity.tokens.issue(given.user, given.role, given.seconds))
-        node.audit.write(guest.user, "issue token", allowed=True, reason=f"for {answer.user}, role {answer.role}")
+        node.audit.write(principal.user, "issue token", allowed=True, reason=f"for {answer.user}, role {answer.role}")
         return answer
 
     @router.post("/tokens/revoke", status_code=204, responses=refusals(400))
-    def revoke_token(given: Revocation, guest: Principal = owner) -> None:
+    def revoke_token(given: Revocation, principal: Principal = owner) -> None:
         """Revoke a token, or all present tokens of a user."""
         tokens = node.identity.tokens
         if given.user is not None:
@@ -117,7 +111,7 @@ def _add_tokens(router: APIRouter, node: Node) -> None:
             token_id = given.token_id or _id_of(node, given.token or "")
             tokens.revoke(token_id)
             what = token_id
-        node.audit.write(guest.user, "revoke token", allowed=True, reason=what)
+        node.audit.write(principal.user, "revoke token", allowed=True, reason=what)
 
 
 def _id_of(node: Node, token: str) -> str:
@@ -132,25 +126,25 @@ def _add_users(router: APIRouter, node: Node, passwords: PasswordLogin) -> None:
     users = node.identity.users
 
     @router.get("/users", responses=refusals())
-    def list_users(guest: Principal = owner) -> list[AccountRow]:
+    def list_users(principal: Principal = owner) -> list[AccountRow]:
         """List the users that have a password."""
-        return [AccountRow(user=each.user, role=each.role, added=each.added) for each in users.list()]
+        return [AccountRow(**dataclasses.asdict(account)) for account in users.list()]
 
     @router.post("/users", status_code=201, responses=refusals(400, 409, 429))
-    async def add_user(given: NewUser, request: Request, guest: Principal = owner) -> AccountRow:
+    async def add_user(given: NewUser, request: Request, principal: Principal = owner) -> AccountRow:
         """Add a user."""
         if given.user in users:
             raise HTTPException(409, f"User {user_name(given.user)!r} already exists. Choose another name.")
         name = await passwords.run(request, _name(given.user), users.add, given.user, given.password, given.role)
-        node.audit.write(guest.user, "add user", allowed=True, reason=f"{name}, role {given.role}")
-        return next(AccountRow(user=x.user, role=x.role, added=x.added) for x in users.list() if x.user == name)
+        node.audit.write(principal.user, "add user", allowed=True, reason=f"{name}, role {given.role}")
+        return next(AccountRow(**dataclasses.asdict(account)) for account in users.list() if account.user == name)
 
     @router.delete("/users/{user}", status_code=204, responses=refusals(400, 404))
-    def remove_user(user: str = Path(min_length=1, max_length=MAX_USER), guest: Principal = owner) -> None:
+    def remove_user(user: str = Path(min_length=1, max_length=MAX_USER), principal: Principal = owner) -> None:
         """Remove a user; the user's tokens are revoked, the objects stay."""
         _check_there(node, user)
         users.remove(user)
-        node.audit.write(guest.user, "remove user", allowed=True, reason=_name(user))
+        node.audit.write(principal.user, "remove user", allowed=True, reason=_name(user))
 
 
 def _check_there(node: Node, user: str) -> str:
@@ -168,17 +162,17 @@ def _add_passwords(router: APIRouter, node: Node, passwords: PasswordLogin) -> N
         given: NewPassword,
         request: Request,
         user: str = Path(min_length=1, max_length=MAX_USER),
-        guest: Principal = anybody,
+        principal: Principal = anybody,
     ) -> None:
         """Change the caller's password, or as an owner any password. All tokens of the user are revoked."""
-        if may(guest.role, Capability.MANAGE_USERS):
+        if may(principal.role, Capability.MANAGE_USERS):
             name = _check_there(node, user)
         else:
             name = user_name(user)
-            if guest.user is None or name != guest.user:
+            if principal.user is None or name != principal.user:
                 raise NotPermittedError("Only an owner of the node may change the password of another user.")
             if given.current is None:
                 raise HTTPException(400, "Pass your present password as current.")
             await passwords.run(request, name, users.verify, name, given.current, address_of(request))
         await passwords.run(request, name, users.change, name, given.password)
-        node.audit.write(guest.user, "change password", allowed=True, reason=name)
+        node.audit.write(principal.user, "change password", allowed=True, reason=name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from syft.core.id_provider import MAX_ID_CHARS
 
@@ -15,6 +15,8 @@ Password = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 Reason = Annotated[str, StringConstraints(max_length=500)]
 RowId = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
 Role = Literal["owner", "user"]
+# An id as text, since 128-bit numbers exceed the range of many JSON parsers.
+IdText = Annotated[str, BeforeValidator(str)]
 Seconds = Annotated[float, Field(gt=0, le=YEAR, allow_inf_nan=False)]
 
 
@@ -138,29 +140,35 @@ class RequestRow(BaseModel):
     """A request for the release of a result."""
 
     id: str
-    user: str
-    object: str
+    user: IdText
+    object: IdText
     kind: str
     shape: list[int] | None
     tags: list[str]
     reason: str
     status: str
-    asked_at: float
+    asked_at: float = Field(validation_alias="at")
     decided_at: float | None
     decided_by: str | None
     answer: str | None
     scope: str | None
-    expires: float | None
+    expires: float | None = Field(validation_alias="expires_at")
     grants: list[str]
-    data: list[DataUsed] = Field(description="the data sets that the result was computed from")
-    code: str = Field(description="the calls that lead to the result")
-    calls: int = Field(description="the number of these calls")
-    other_calls: int = Field(description="the number of other calls that the user's vault ran before the request")
-    problem: str = Field(description="why the code can't be verified; empty if it can")
-    verified: bool | None = Field(description="whether running the code again gave the same value; null: not tried")
-    size: int | None = Field(description="bytes of the sealed copy; null if there is none")
-    failure: str = Field(description="why there is no sealed copy")
-    specs: list[str] = Field(description="what the sealed copy holds: kind, dtype and shape of each object")
+    data: list[DataUsed] = Field(default=[], description="the data sets that the result was computed from")
+    code: str = Field(default="", description="the calls that lead to the result")
+    calls: int = Field(default=0, description="the number of these calls")
+    other_calls: int = Field(
+        default=0, description="the number of other calls that the user's vault ran before the request"
+    )
+    problem: str = Field(default="", description="why the code can't be verified; empty if it can")
+    verified: bool | None = Field(
+        default=None, description="whether running the code again gave the same value; null: not tried"
+    )
+    size: int | None = Field(
+        default=None, validation_alias="sealed", description="bytes of the sealed copy; null if there is none"
+    )
+    failure: str = Field(default="", description="why there is no sealed copy")
+    specs: list[str] = Field(default=[], description="what the sealed copy holds: kind, dtype and shape of each object")
 
 
 class Approval(RequestBody):
@@ -181,11 +189,11 @@ class GrantRow(BaseModel):
     """An approved request."""
 
     id: str
-    user: str
+    user: IdText
     scope: str = Field(description="result: the object; sources: all results from the object")
-    object: str
-    granted_at: float
-    expires: float | None
+    object: IdText
+    granted_at: float = Field(validation_alias="at")
+    expires: float | None = Field(validation_alias="expires_at")
     revoked_at: float | None
     request: str
 
@@ -220,14 +228,14 @@ class ProgramRow(BaseModel):
     id: str
     hash: str = Field(description="the hash of the plan's code")
     name: str
-    data: list[str]
+    data: list[IdText]
     users: list[str] | None = Field(description="null: everybody")
     runs: int | None = Field(description="null: no limit")
     taken: int = Field(description="the number of runs so far")
     max_outputs: int
-    allowed_at: float
-    allowed_by: str | None
-    expires: float | None
+    allowed_at: float = Field(validation_alias="at")
+    allowed_by: str | None = Field(validation_alias="by")
+    expires: float | None = Field(validation_alias="until")
     revoked_at: float | None
 
 

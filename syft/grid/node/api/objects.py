@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import torch
 from fastapi import APIRouter, HTTPException, Path, Query
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from syft.grid.node.node import Node
 
 _MAX_TEXT = 2000
+ObjectIdPath = Annotated[str, Path(min_length=1, max_length=MAX_ID_CHARS)]
 
 
 def make_objects(node: Node) -> APIRouter:
@@ -38,7 +39,7 @@ def make_objects(node: Node) -> APIRouter:
         published: bool = Query(default=True, description="skip temporary objects of sessions"),
         skip: int = Query(default=0, ge=0, le=2**31),
         limit: int = Query(default=100, ge=1, le=1000),
-        guest: Principal = anybody,
+        principal: Principal = anybody,
     ) -> list[ObjectRow]:
         """List the published objects."""
         store = node.worker.object_store
@@ -47,27 +48,27 @@ def make_objects(node: Node) -> APIRouter:
             for obj_id, obj in store.outlines().items()
             if (tag is None or tag in tags_of(obj))
             and (not published or store.claims.is_published(obj_id))
-            and right_of(node, guest, obj_id) is not None
+            and right_of(node, principal, obj_id) is not None
         )
-        return [_row(node, guest, *each) for each in itertools.islice(found, skip, skip + limit)]
+        return [_row(node, principal, *each) for each in itertools.islice(found, skip, skip + limit)]
 
     @router.delete("/objects/{object_id:path}", status_code=204, responses=refusals(404))
-    def delete_object(object_id: str = Path(min_length=1, max_length=MAX_ID_CHARS), guest: Principal = owner) -> None:
+    def delete_object(
+        object_id: str = Path(min_length=1, max_length=MAX_ID_CHARS), principal: Principal = owner
+    ) -> None:
         """Delete an object, also from disk."""
         store = node.worker.object_store
         obj_id = find_id(store.objects, object_id)
         store.remove(obj_id)
         store.note_departure(obj_id, "it was deleted by the owner of the node")
-        node.audit.write(guest.user, "delete", obj_id=obj_id, allowed=True)
+        node.audit.write(principal.user, "delete", obj_id=obj_id, allowed=True)
 
     @router.put("/objects/{object_id:path}/users", status_code=204, responses=refusals(404))
-    def share_object(
-        given: Sharing, object_id: str = Path(min_length=1, max_length=MAX_ID_CHARS), guest: Principal = owner
-    ) -> None:
+    def share_object(given: Sharing, object_id: ObjectIdPath, principal: Principal = owner) -> None:
         """Replace the readers of a data set."""
         obj_id = find_id(node.worker.object_store.objects, object_id)
         names = [user_name(user) for user in given.users]
-        node.policy.share(node.worker, obj_id, names, given.public, by=guest.user)
+        node.policy.share(node.worker, obj_id, names, given.public, by=principal.user)
 
     return router
 
@@ -80,7 +81,7 @@ def find_id(objects: Any, text: str) -> ObjectId:
     return obj_id
 
 
-def _row(node: Node, guest: Principal, obj_id: ObjectId, obj: object) -> ObjectRow:
+def _row(node: Node, principal: Principal, obj_id: ObjectId, obj: object) -> ObjectRow:
     meta = meta_of(obj)
     item, description = node.object_manager.item(obj_id), description_of(obj)
     owner = None if item is None else item.facts.owner
@@ -93,7 +94,7 @@ def _row(node: Node, guest: Principal, obj_id: ObjectId, obj: object) -> ObjectR
         description=None if description is None else description[:_MAX_TEXT],
         owner=str(owner) if isinstance(owner, str | int) else None,
         published=node.worker.object_store.claims.is_published(obj_id),
-        size=_size(node, guest, obj_id, obj),
+        size=_size(node, principal, obj_id, obj),
     )
 
 
@@ -104,9 +105,9 @@ def meta_of(obj: object) -> Any:
     return TensorMeta.of(obj) if isinstance(obj, torch.Tensor) else ObjectMeta(kind_of(obj))
 
 
-def _size(node: Node, guest: Principal, obj_id: ObjectId, obj: object) -> int | None:
+def _size(node: Node, principal: Principal, obj_id: ObjectId, obj: object) -> int | None:
     """Return the size of an object; None if the caller may not read it, since it may depend on values."""
-    if right_of(node, guest, obj_id) != READ:
+    if right_of(node, principal, obj_id) != READ:
         return None
     item = node.object_manager.item(obj_id)
     if item is not None:

@@ -65,7 +65,7 @@ def _render(node: Node) -> str:
         "Version": f"resyft {node.context.version()['resyft']}",
         "Key": node.identity.fingerprint,
         "Published objects": count_published(node),
-        "Access": "TLS and tokens" if node.settings.tls else ("tokens" if node.context.door.tokens else _OPEN),
+        "Access": "TLS and tokens" if node.settings.tls else ("tokens" if node.context.authenticator.tokens else _OPEN),
     }
     rows = "".join(f"<tr><th>{_safe(name)}</th><td>{_safe(value)}</td></tr>" for name, value in facts.items())
     return _PAGE.format(
@@ -73,7 +73,7 @@ def _render(node: Node) -> str:
         style=_STYLE,
         about=_ABOUT,
         rows=rows,
-        connect=_safe(connecting(node.url, tokens=node.context.door.tokens, tls=node.settings.tls)),
+        connect=_safe(connecting(node.url, tokens=node.context.authenticator.tokens, tls=node.settings.tls)),
     )
 
 
@@ -82,13 +82,7 @@ def _safe(text: object) -> str:
 
 
 def connecting(url: str, tokens: bool, tls: bool) -> str:
-    """Return the Python code by which a client connects.
-
-    Args:
-        url: the URL of the node.
-        tokens: whether it requires a token.
-        tls: whether it has a certificate.
-    """
+    """Return the Python code by which a client connects."""
     arguments = "".join(text for text, needed in ((", token=TOKEN", tokens), (', ca="authority.pem"', tls)) if needed)
     return "\n".join(
         (

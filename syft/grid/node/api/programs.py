@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, HTTPException, Query
@@ -35,13 +38,13 @@ def make_programs(node: Node) -> APIRouter:
     @router.get("/programs", responses=refusals())
     def list_programs(
         limit: int = Query(default=100, ge=1, le=1000, description="the newest ones, at most this many"),
-        guest: Principal = owner,
+        principal: Principal = owner,
     ) -> list[ProgramRow]:
         """List allowed and revoked programs."""
-        return [program_row(rule) for rule in node.programs.list()[-limit:]]
+        return [ProgramRow(**dataclasses.asdict(rule)) for rule in node.programs.list()[-limit:]]
 
     @router.post("/programs", responses=refusals(404, 409))
-    def allow_program(given: NewProgram, guest: Principal = owner) -> AllowedProgram:
+    def allow_program(given: NewProgram, principal: Principal = owner) -> AllowedProgram:
         """Allow a published plan to run on data sets."""
         objects = node.worker.object_store.objects
         item = _find_plan(node, given.object)
@@ -49,21 +52,18 @@ def make_programs(node: Node) -> APIRouter:
         data = [find_id(objects, text) for text in given.data]
         users = None if given.everybody else [user_name(user) for user in given.users]
         until = None if given.seconds is None else time.time() + given.seconds
-        try:
+        with _conflict():
             found = describe_stored_plan(node.supervisor, plan)
             digest = found["hash"]
             if given.hash not in (None, digest):
-                raise HTTPException(
-                    409,
+                raise SyftError(
                     f"The plan {item.id} has the hash {digest}, not {given.hash}: it changed after its code was read. "
-                    "Read its code again.",
+                    "Read its code again."
                 )
             rule = node.programs.allow(
-                plan, digest, given.name, data, users, given.runs, given.max_outputs, until, by=guest.user
+                plan, digest, given.name, data, users, given.runs, given.max_outputs, until, by=principal.user
             )
-        except SyftError as error:
-            raise HTTPException(409, str(error)) from None
-        row = program_row(rule).model_dump()
+        row = dataclasses.asdict(rule)
         return AllowedProgram(**row, code=found["code"], object=str(item.id), publisher=_publisher(item))
 
     @router.get("/programs/code", responses=refusals(404, 409))
@@ -71,38 +71,46 @@ def make_programs(node: Node) -> APIRouter:
         object: str = Query(
             min_length=1, max_length=MAX_ID_CHARS, description="the id of the plan, or one of its tags"
         ),
-        guest: Principal = owner,
+        principal: Principal = owner,
     ) -> PlanCode:
         """Return the code of a published plan, to be read before it is allowed."""
         item = _find_plan(node, object)
-        try:
+        with _conflict():
             found = describe_stored_plan(node.supervisor, bytes(node.object_manager.value(item)))
-        except SyftError as error:
-            raise HTTPException(409, str(error)) from None
         return PlanCode(**found, object=str(item.id), publisher=_publisher(item))
 
     @router.get("/programs/{program_id}/code", responses=refusals(404, 409))
-    def read_program(program_id: RowId, guest: Principal = owner) -> ProgramCode:
+    def read_program(program_id: RowId, principal: Principal = owner) -> ProgramCode:
         """Return the code of an allowed program."""
         rule = _find(node, program_id)
-        try:
-            return ProgramCode(**describe_stored_plan(node.supervisor, node.programs.plan_bytes(rule)))
-        except SyftError as error:
-            raise HTTPException(409, str(error)) from None
+        with _conflict():
+            found = describe_stored_plan(node.supervisor, node.programs.plan_bytes(rule))
+        return ProgramCode(**found)
 
     @router.delete("/programs/{program_id}", status_code=204, responses=refusals(404))
-    def revoke_program(program_id: RowId, guest: Principal = owner) -> None:
+    def revoke_program(program_id: RowId, principal: Principal = owner) -> None:
         """Revoke a program; released outputs can't be withdrawn."""
-        node.programs.revoke(_find(node, program_id).id, by=guest.user)
+        node.programs.revoke(_find(node, program_id).id, by=principal.user)
 
     return router
+
+
+@contextlib.contextmanager
+def _conflict() -> Iterator[None]:
+    """Respond to an error of the library with status 409."""
+    try:
+        yield
+    except SyftError as error:
+        raise HTTPException(409, str(error)) from None
 
 
 def _find(node: Node, program_id: str) -> Rule:
     try:
         rule: Rule = node.programs.get(program_id)
     except SyftError:
-        raise HTTPException(404, f"There is no program {program_id!r}. List them: GET /v1/programs") from None
+        raise HTTPException(
+            404, f"There is no program {program_id!r}. List them: python -m syft node programs list"
+        ) from None
     return rule
 
 
@@ -134,21 +142,3 @@ def _publisher(item: Item) -> str | None:
     """Return the publisher of an object; None for the owner of the node."""
     owner = item.facts.owner
     return None if owner is None else printable(str(owner))
-
-
-def program_row(rule: Rule) -> ProgramRow:
-    """Return a rule in the API's format."""
-    return ProgramRow(
-        id=rule.id,
-        hash=rule.hash,
-        name=rule.name,
-        data=[str(obj_id) for obj_id in rule.data],
-        users=None if rule.users is None else list(rule.users),
-        runs=rule.runs,
-        taken=rule.taken,
-        max_outputs=rule.max_outputs,
-        allowed_at=rule.at,
-        allowed_by=rule.by,
-        expires=rule.until,
-        revoked_at=rule.revoked_at,
-    )

@@ -37,12 +37,12 @@ def _add_requests(router: APIRouter, node: Node) -> None:
     def list_requests(
         status: Literal["pending", "approved", "denied", "expired", "revoked"] | None = None,
         limit: int = Query(default=100, ge=1, le=1000, description="at most this many, the newest"),
-        guest: Principal = anybody,
+        principal: Principal = anybody,
     ) -> list[RequestRow]:
         """List requests: owners see all, users their own."""
         rows = node.policy.requests.list(status=status)
-        if not may(guest.role, Capability.DECIDE):
-            rows = [_without_copy(row) for row in rows if row["user"] == guest.user is not None]
+        if not may(principal.role, Capability.DECIDE):
+            rows = [_without_copy(row) for row in rows if row["user"] == principal.user is not None]
         return [request_row(row) for row in rows[-limit:]]
 
 
@@ -55,36 +55,36 @@ def _add_decisions(router: APIRouter, node: Node) -> None:
     owner = needs(node, Capability.DECIDE)
 
     @router.post("/requests/{request_id}/approve", responses=refusals(400, 404, 409))
-    def approve(given: Approval, request_id: RowId, guest: Principal = owner) -> RequestRow:
+    def approve(given: Approval, request_id: RowId, principal: Principal = owner) -> RequestRow:
         """Approve a request."""
         _check_pending(node, request_id)
         row = node.policy.requests.approve(
-            request_id, expires=given.seconds, scope=given.scope, by=guest.user, answer=given.answer
+            request_id, expires=given.seconds, scope=given.scope, by=principal.user, answer=given.answer
         )
         return request_row(row)
 
     @router.get("/requests/{request_id}", responses=refusals(404))
-    def show_request(request_id: RowId, guest: Principal = owner) -> RequestRow:
+    def show_request(request_id: RowId, principal: Principal = owner) -> RequestRow:
         """Return a request with the code that computes its result."""
         return request_row(_find_request(node, request_id))
 
     @router.post("/requests/{request_id}/verify", responses=refusals(400, 404))
-    def verify_request(request_id: RowId, guest: Principal = owner) -> RequestRow:
+    def verify_request(request_id: RowId, principal: Principal = owner) -> RequestRow:
         """Run the code of a request again, and compare the result with the sealed copy."""
         _find_request(node, request_id)
         return request_row(verify(node.supervisor, request_id, f"{SEALED}{request_id}"))
 
     @router.post("/requests/{request_id}/deny", responses=refusals(400, 404, 409))
-    def deny(given: Denial, request_id: RowId, guest: Principal = owner) -> RequestRow:
+    def deny(given: Denial, request_id: RowId, principal: Principal = owner) -> RequestRow:
         """Deny a request."""
         _check_pending(node, request_id)
-        return request_row(node.policy.requests.deny(request_id, reason=given.reason, by=guest.user))
+        return request_row(node.policy.requests.deny(request_id, reason=given.reason, by=principal.user))
 
 
 def _find_request(node: Node, request_id: str) -> dict[str, Any]:
     found: dict[str, Any] | None = next((r for r in node.policy.requests.list() if r["id"] == request_id), None)
     if found is None:
-        raise HTTPException(404, f"There is no request {request_id!r}. List them: GET /v1/requests")
+        raise HTTPException(404, f"There is no request {request_id!r}. List them: python -m syft node requests list")
     return found
 
 
@@ -100,17 +100,17 @@ def _add_grants(router: APIRouter, node: Node) -> None:
     @router.get("/grants", responses=refusals())
     def list_grants(
         limit: int = Query(default=100, ge=1, le=1000, description="at most this many, the newest"),
-        guest: Principal = owner,
+        principal: Principal = owner,
     ) -> list[GrantRow]:
         """List grants."""
-        return [grant_row(row) for row in node.policy.requests.grants()[-limit:]]
+        return [GrantRow(**row) for row in node.policy.requests.grants()[-limit:]]
 
     @router.delete("/grants/{grant_id}", status_code=204, responses=refusals(404))
-    def revoke_grant(grant_id: RowId, guest: Principal = owner) -> None:
+    def revoke_grant(grant_id: RowId, principal: Principal = owner) -> None:
         """Revoke a grant; released values can't be withdrawn."""
         if not any(row["id"] == grant_id for row in node.policy.requests.grants()):
-            raise HTTPException(404, f"There is no grant {grant_id!r}. List them: GET /v1/grants")
-        node.policy.requests.revoke(grant_id, by=guest.user)
+            raise HTTPException(404, f"There is no grant {grant_id!r}. List them: python -m syft node grants list")
+        node.policy.requests.revoke(grant_id, by=principal.user)
 
 
 def _add_audit(router: APIRouter, node: Node) -> None:
@@ -120,13 +120,13 @@ def _add_audit(router: APIRouter, node: Node) -> None:
     def read_audit(
         after: int = Query(default=0, ge=0, le=2**62, description="skip the rows up to this number"),
         limit: int = Query(default=100, ge=1, le=1000),
-        guest: Principal = owner,
+        principal: Principal = owner,
     ) -> list[AuditRow]:
         """Read the audit log."""
-        return [audit_row(row) for row in node.audit.rows(after=after, limit=limit)]
+        return [AuditRow(**row) for row in node.audit.rows(after=after, limit=limit)]
 
     @router.get("/audit/verify", responses=refusals(409))
-    def verify_audit(guest: Principal = owner) -> Verified:
+    def verify_audit(principal: Principal = owner) -> Verified:
         """Verify that no row of the audit log was changed, removed or added."""
         try:
             if node.storage is not None:  # charges are a log of the same kind
@@ -138,63 +138,4 @@ def _add_audit(router: APIRouter, node: Node) -> None:
 
 def request_row(row: dict[str, Any]) -> RequestRow:
     """Return a request in the API's format."""
-    return RequestRow(
-        id=row["id"],
-        user=str(row["user"]),
-        object=str(row["object"]),
-        kind=row["kind"],
-        shape=row["shape"],
-        tags=row["tags"],
-        reason=row["reason"],
-        status=row["status"],
-        asked_at=row["at"],
-        decided_at=row["decided_at"],
-        decided_by=row["decided_by"],
-        answer=row["answer"],
-        scope=row["scope"],
-        expires=row["expires_at"],
-        grants=[row["id"]] if row["status"] in ("approved", "expired") else [],
-        data=row.get("data", []),
-        code=row.get("code", ""),
-        calls=row.get("calls", 0),
-        other_calls=row.get("other_calls", 0),
-        problem=row.get("problem", ""),
-        verified=row.get("verified"),
-        size=row.get("sealed"),
-        failure=row.get("failure", ""),
-        specs=row.get("specs", []),
-    )
-
-
-def grant_row(row: dict[str, Any]) -> GrantRow:
-    """Return a grant in the API's format."""
-    return GrantRow(
-        id=row["id"],
-        user=str(row["user"]),
-        scope=row["scope"],
-        object=str(row["object"]),
-        granted_at=row["at"],
-        expires=row["expires_at"],
-        revoked_at=row["revoked_at"],
-        request=row["request"],
-    )
-
-
-def audit_row(row: dict[str, Any]) -> AuditRow:
-    """Return a row of the audit log in the API's format."""
-    return AuditRow(
-        number=row["number"],
-        time=row["time"],
-        user=_text(row.get("user")),
-        action=str(row["action"]),
-        object=_text(row.get("object")),
-        how=row.get("how") or "",
-        allowed=row.get("allowed"),
-        reason=row.get("reason") or "",
-        request=_text(row.get("request")) or "",
-        hash=row["hash"],
-    )
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
+    return RequestRow(**row, grants=[row["id"]] if row["status"] in ("approved", "expired") else [])

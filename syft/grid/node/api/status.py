@@ -23,7 +23,7 @@ def make_status(node: Node) -> APIRouter:
     started = time.monotonic()
 
     @router.get("/status", responses=refusals())
-    def status(guest: Principal = owner) -> Status:
+    def status(principal: Principal = owner) -> Status:
         """Return the status of the node."""
         usage, settings = node.object_manager.ledger.usage(node=True), node.settings
         return Status(
@@ -32,7 +32,7 @@ def make_status(node: Node) -> APIRouter:
             version=node.context.version(),
             fingerprint=node.identity.fingerprint,
             uptime=time.monotonic() - started,
-            tokens=node.context.door.tokens,
+            tokens=node.context.authenticator.tokens,
             tls=settings.tls,
             durable=node.storage is not None,
             figures=node.context.figures(),
