@@ -10,7 +10,7 @@ from syft.mpc.program.cache import op_by_op
 from syft.mpc.program.program import as_program
 from syft.mpc.runtime import network, worker  # noqa: F401  (registers worker commands)
 from syft.mpc.runtime.cost_meter import count
-from syft.mpc.serving import endpoint, guest_session, server  # noqa: F401  (registers worker commands)
+from syft.mpc.serving import endpoint, server  # noqa: F401  (registers worker commands)
 from syft.mpc.serving.invitation import Invitation
 from syft.mpc.serving.query import ModelClient, connect
 from syft.mpc.serving.serve import ServedModel, serve

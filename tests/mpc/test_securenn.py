@@ -16,7 +16,7 @@ from syft.mpc.protocols import securenn as snn
 from syft.mpc.protocols import securenn_steps as steps
 from syft.mpc.protocols import three_party as rings
 from syft.mpc.protocols.three_party import ThreeParty
-from syft.mpc.runtime import lockstep
+from syft.mpc.runtime import cost_meter, lockstep
 from syft.mpc.values import sharing
 from syft.workers.process.worker import ProcessWorker
 
@@ -296,7 +296,7 @@ def known(protocol):
 )
 def test_costs(protocol, shapes, rounds, each):
     """Rounds and bytes are those that the table of protocols and the docstrings tell; 16 bytes are for keys."""
-    with lockstep.count() as tally:
+    with cost_meter.count() as tally:
         run(protocol, 2, *[torch.ones(shape, dtype=torch.int64) for shape in shapes])
     assert tally.rounds == rounds
     assert each * 0.99 * shapes[0][0] <= tally.bytes <= each * shapes[0][0] + 16

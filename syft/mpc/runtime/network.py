@@ -20,7 +20,7 @@ from syft.config import current, override
 from syft.exceptions import ProtocolError
 from syft.mpc.dealer import wire_protocol
 from syft.mpc.links import party_link
-from syft.mpc.runtime import cost_meter, freed_memory, lockstep
+from syft.mpc.runtime import cost_meter, freed_memory
 from syft.mpc.runtime.dealer_service import Provider
 from syft.mpc.runtime.group import MESH, PINNED_MESH, PINNED_PROBE, PROBE, Group, PendingParties
 from syft.mpc.runtime.party import Party
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
         mpc_runtime: Runtime
 
 
-COST = "syft.mpc_cost"
 # Groups of one client that are open at a time.
 MAX_GROUPS = 256
 # Purposes of connections on which both ends prove their keys first.
@@ -52,11 +51,9 @@ _PINNED = frozenset({PINNED_MESH, PINNED_PROBE, wire_protocol.PINNED_PURPOSE})
 def run_order(session: Session) -> Any:
     """Return the key of the clients whose runs are ordered: all participants receive them in the same order.
 
-    A worker that acts for a client, and a guest of a served model, are ordered apart from the client itself.
+    A worker that acts for a client, and an invited client of a served model, are ordered apart from the client itself.
     """
-    if session.circle is None:
-        return session.client_id
-    return (session.circle, session.via, getattr(session, "guest_id", None))
+    return session.client_id if session.circle is None else (session.circle, session.via)
 
 
 class Runtime:
@@ -69,7 +66,6 @@ class Runtime:
     def __init__(self, worker: BaseWorker) -> None:
         self.worker = worker
         self.provider = Provider()
-        self.cost = lockstep.RunCost()
         self.notes = cost_meter.CostNotes()
         self._groups: dict[Any, Group] = {}
         self.pending = PendingParties(worker)
@@ -120,7 +116,6 @@ class Runtime:
                     raise
                 finally:
                     group.end(run.tag)
-                    run.record_cost(self.cost)
                     cost = cost_meter.Cost(time.perf_counter() - started, run.rounds, run.sent, run.deals.bytes)
                     self.notes.add(session.circle or session.client_id, message.run_id, cost)
 
@@ -249,12 +244,6 @@ def _accept_probe(worker: PartyWorker, peer: PeerIdentity, purpose: str, sock: s
     sock.close()
 
 
-def _cost(worker: PartyWorker, session: Session) -> tuple[int, int, int, int]:
-    """Return the cost of all runs at a worker: runs, rounds, bytes sent to other parties, bytes dealt."""
-    cost = worker.mpc_runtime.cost
-    return (cost.runs, cost.rounds, cost.bytes, cost.dealt)
-
-
 def _begin_notes(worker: PartyWorker, session: Session) -> None:
     """Record the cost of each run of a client from now on."""
     if session.circle is not None:
@@ -275,5 +264,5 @@ def _prepare(worker: PartyWorker) -> None:
 PURPOSES.update(dict.fromkeys((MESH, PINNED_MESH), _accept_party))
 PURPOSES.update(dict.fromkeys((PROBE, PINNED_PROBE), _accept_probe))
 PURPOSES.update(dict.fromkeys((wire_protocol.PURPOSE, wire_protocol.PINNED_PURPOSE), _accept_dealing))
-WORKER_COMMANDS.update({COST: _cost, cost_meter.BEGIN: _begin_notes, cost_meter.READ: _read_notes})
+WORKER_COMMANDS.update({cost_meter.BEGIN: _begin_notes, cost_meter.READ: _read_notes})
 SERVED.append(_prepare)

@@ -17,7 +17,6 @@ from syft.mpc.dealer.run_deals import RunDeals
 from syft.mpc.links import party_link, poll
 from syft.mpc.links.frame_layout import write_layout
 from syft.mpc.links.party_link import FrameTag, PartyLink
-from syft.mpc.runtime import lockstep
 from syft.mpc.runtime.group import Group
 from syft.mpc.runtime.party import Batch, Deal, Exchange, Open, PartyCoroutine, PartyRequest
 
@@ -179,10 +178,6 @@ class PartyRun:
             except (ProtocolError, OSError):  # this member is lost too
                 continue
         poll.drain(notified, _ABORT_TIMEOUT)
-
-    def record_cost(self, cost: lockstep.RunCost) -> None:
-        """Add the cost of this run to all active counters."""
-        lockstep.record_cost(cost, self.rounds, self.sent, self.deals.bytes)
 
 
 _ANSWERS: dict[type, Callable[..., Any]] = {Open: PartyRun._opened, Exchange: PartyRun._exchanged}

@@ -1,5 +1,4 @@
-"""Encrypted models that clients query: by invitation (`serve`, `query`), or as users of nodes (`server`, `client`).
+"""Encrypted models that clients query: invited by the owner (`serve`, `query`), or as users of nodes (`client`).
 
-Both run a `SharedProgram` at each party, and share the client's side in `client_shares`. Plain models are in
-`syft.hosting`.
+The parties' side is `server` for both, and `endpoint` for invited clients. Plain models are in `syft.hosting`.
 """

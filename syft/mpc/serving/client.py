@@ -1,30 +1,32 @@
-"""Hosting an encrypted model at workers, and querying it: the calls of its owner and of its users.
+"""The client's side of encrypted models: hosting one at workers, and querying it.
 
 The owner splits the model into shares here and sends each party its part of a fixed program. From then on the owner has
-no part in requests.
+no part in requests. A client splits its inputs into shares itself, sends each party its shares, and adds up the shares
+of the results.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId
-from syft.exceptions import ModelError
-from syft.hosting.client import inputs_of, plain_plan, shapes_of
+from syft.exceptions import ModelError, ObjectNotFoundError, PinnedPartyError, SyftError
+from syft.hosting.client import inputs_of, plain_plan
+from syft.hosting.client import shapes_of as plan_shapes
 from syft.hosting.server import PREFIX, Facts
 from syft.messaging.hosting import HostSharesMessage, SharedInferenceMessage
 from syft.mpc.runtime import client
 from syft.mpc.runtime.worker import key_of
-from syft.mpc.serving.client_shares import add_results, fetch_results, split_inputs
-from syft.mpc.serving.model_recording import RecordedModel, record_model
+from syft.mpc.serving.model_recording import record_model
 from syft.mpc.serving.request_limits import DEFAULT_REQUESTS, check_limit
-from syft.mpc.serving.server import EncryptedModel, contents_of, encodings_of
-from syft.mpc.serving.shared_program import SharedProgram, Shares
+from syft.mpc.serving.server import encodings_of
+from syft.mpc.serving.tensor_encoding import Encodings, Shares, is_share, shapes_of, show_shapes
+from syft.mpc.values.sharing import generate_shares
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import following_id
 from syft.workers.delegation.introduction import fingerprints_of, introduce
@@ -34,6 +36,7 @@ from syft.workers.virtual import VirtualWorker
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
+T = TypeVar("T")
 # Fractional bits of a hosted model: errors of about 1e-4, numbers up to 2^29.
 PRECISION = {"base": 2, "precision_fractional": 16}
 
@@ -49,6 +52,9 @@ class EncryptedDraft:
         allow_remote_inference: whether other users may query it.
         args_shape: the shapes of one request; by default those that the plan was built with.
         max_requests_per_user: the number of requests of one user in a day; None: no limit.
+
+    Attributes:
+        parts: the part of each party, as `server.ModelParts`.
     """
 
     def __init__(
@@ -63,7 +69,7 @@ class EncryptedDraft:
     ) -> None:
         limit = check_limit(max_requests_per_user)
         plan = plain_plan(model, args_shape)
-        shapes = list(shapes_of(plan) if args_shape is None else map(tuple, args_shape))
+        shapes = list(plan_shapes(plan) if args_shape is None else map(tuple, args_shape))
         if not shapes:
             raise ModelError(f"The input shapes of {name!r} are unknown. Pass args_shape=[(1, 64)].")
         keys = _keys_of([*holders, provider])
@@ -71,37 +77,26 @@ class EncryptedDraft:
         # Workers of this process stand for the holders, so that no holder has shares before the model is complete.
         proxies = [VirtualWorker(None, id=worker.id, auto_add=False) for worker in holders]
         dealer = VirtualWorker(None, id=provider.id, auto_add=False)
+
+        def copy_share(pointer: ObjectPointer) -> torch.Tensor:
+            share: torch.Tensor = pointer.location.object_store.get(pointer.id_at_location)
+            return share.clone()
+
         try:
             proxy.fix_precision_(**PRECISION).share_(*proxies, crypto_provider=dealer)
             recorded = record_model(proxy, shapes)
-            programs = _programs(recorded, proxies, dealer.id)
+            more = dealer.id, os.urandom(16).hex(), keys, limit
+            self.parts = [recorded.parts_of(worker.id, copy_share, *more) for worker in proxies]
         finally:
             for worker in (*proxies, dealer):
                 worker.stop()
-        encodings = recorded.inputs, recorded.outputs
-        shared = *encodings, os.urandom(16).hex(), keys, limit
-        self._parts = [EncryptedModel(name, allow_remote_inference, program, *shared) for program in programs]
         self.name, self.holders, self.provider = name, tuple(holders), provider
+        self.allow_remote_inference = allow_remote_inference
 
     def host(self, worker: BaseWorker) -> None:
         """Send a party its part."""
-        part = self._parts[self.holders.index(worker)]
-        message = HostSharesMessage(contents_of(part), part.name, part.allow_remote_inference)
-        local_worker().send_msg(message, worker)
-
-
-def _programs(recorded: RecordedModel, workers: Sequence[VirtualWorker], dealer: ObjectId) -> list[SharedProgram]:
-    """Return the program of each party, with copies of its shares."""
-    parties = [worker.id for worker in workers]
-    programs = []
-    for worker in workers:
-
-        def copy_share(pointer: ObjectPointer, worker: VirtualWorker = worker) -> torch.Tensor:
-            share: torch.Tensor = worker.object_store.get(pointer.id_at_location)
-            return share.clone()
-
-        programs.append(SharedProgram(*recorded.program_fields(worker.id, copy_share, parties, dealer)))
-    return programs
+        contents = tuple(self.parts[self.holders.index(worker)])
+        local_worker().send_msg(HostSharesMessage(contents, self.name, self.allow_remote_inference), worker)
 
 
 def _keys_of(workers: Sequence[BaseWorker]) -> tuple[str, ...]:
@@ -113,7 +108,7 @@ def _keys_of(workers: Sequence[BaseWorker]) -> tuple[str, ...]:
 def ask_encrypted(
     holders: Sequence[BaseWorker], provider: BaseWorker, rows: Sequence[Facts], data: object
 ) -> torch.Tensor | tuple[torch.Tensor, ...]:
-    """Query an encrypted model, and return its result.
+    """Query a hosted encrypted model, and return its result.
 
     Args:
         holders: the workers that hold shares, in order.
@@ -121,16 +116,17 @@ def ask_encrypted(
         rows: the facts that each holder returned about the model.
         data: a tensor, or a tuple of them.
     """
-    facts = _common_facts(holders, rows)
-    subject = f"The model {facts['name']!r}"
-    holders = [_for_purpose(worker, f"{PREFIX}{facts['name']}") for worker in holders]
-    provider = _for_purpose(provider, f"dealer:{facts['name']}")
-    inputs, outputs = encodings_of(facts["inputs"]), encodings_of(facts["outputs"])
-    shares = split_inputs(inputs, inputs_of(data), len(holders), subject, ModelError)
-    introduce(local_worker(), [*holders, provider])
-    streams, ids = _post(facts, holders, shares, len(outputs))
-    results = fetch_results(streams, lambda stream: stream.fetch_many(ids))
-    return add_results(outputs, results, subject, ModelError)
+    facts = rows[0]
+    name = facts["name"]
+    if not facts.get("mpc") or any(row != facts for row in rows) or len(rows) != len(holders):
+        raise ModelError(f"The parties of the model {name!r} describe it differently. Host it again.")
+    subject, outputs = f"The model {name!r}", encodings_of(facts["outputs"])
+    shares = split_inputs(encodings_of(facts["inputs"]), inputs_of(data), len(holders), subject)
+    holders = [_for_purpose(worker, f"{PREFIX}{name}") for worker in holders]
+    introduce(local_worker(), [*holders, _for_purpose(provider, f"dealer:{name}")])
+    streams = [local_worker().stream_to(worker) for worker in holders]
+    results = run_query(streams, name, facts["version"], shares, len(outputs), Stream.fetch_many)
+    return add_results(outputs, results, subject)
 
 
 def _for_purpose(worker: BaseWorker, purpose: str) -> BaseWorker:
@@ -139,23 +135,81 @@ def _for_purpose(worker: BaseWorker, purpose: str) -> BaseWorker:
     return worker if view is None else view(purpose)
 
 
-def _post(
-    facts: Facts, holders: Sequence[BaseWorker], shares: list[Shares], count: int
-) -> tuple[list[Stream], list[ObjectId]]:
-    """Send each party its shares; returns the streams, and the ids of the shares of the result."""
-    me, run_id = local_worker(), ID_PROVIDER.pop()
-    ids = [ID_PROVIDER.pop()]
+# --- requests ---------------------------------------------------------------------------------------------------
+
+
+def split_inputs(encodings: Encodings, tensors: Sequence[torch.Tensor], count: int, subject: str) -> list[Shares]:
+    """Return the shares of plain inputs, one tuple for each of `count` parties; `subject` names the model in errors."""
+    shapes = tuple([tuple(tensor.shape) for tensor in tensors])
+    if shapes != shapes_of(encodings):
+        expected = show_shapes(shapes_of(encodings))
+        raise ModelError(f"{subject} takes {expected}, not {show_shapes(shapes)}. Nothing was sent.")
+    encoded = [encoding.encode(tensor) for encoding, tensor in zip(encodings, tensors, strict=True)]
+    return list(zip(*[generate_shares(each, count) for each in encoded], strict=True))
+
+
+def run_query(
+    streams: Sequence[Stream],
+    name: str,
+    version: str,
+    shares: Sequence[Shares],
+    count: int,
+    fetch: Callable[[Stream, list[ObjectId]], T],
+) -> list[T]:
+    """Send each party its shares of a request, and fetch its shares of the results.
+
+    Args:
+        streams: the streams to the parties, in order.
+        name: the name of the model.
+        version: its version.
+        shares: the shares of each party.
+        count: the number of results.
+        fetch: fetches the results of one party, given their ids.
+    """
+    run_id, ids = ID_PROVIDER.pop(), [ID_PROVIDER.pop()]
     while len(ids) < count:
         ids.append(following_id(ids[-1]))
-    streams = [me.stream_to(worker) for worker in holders]
-    messages = [SharedInferenceMessage(mine, facts["name"], facts["version"], run_id, ids[0]) for mine in shares]
-    client.post_run(list(zip(streams, messages, strict=True)), key_of(me.id, run_id), FailureGroup())
-    return streams, ids
+    messages = [SharedInferenceMessage(mine, name, version, run_id, ids[0]) for mine in shares]
+    key = key_of(streams[0].client.id, run_id)
+    client.post_run(list(zip(streams, messages, strict=True)), key, FailureGroup())
+    return fetch_results(streams, lambda stream: fetch(stream, ids))
 
 
-def _common_facts(holders: Sequence[BaseWorker], rows: Sequence[Facts]) -> Facts:
-    """Return the facts about a model if all parties returned the same."""
-    first = rows[0]
-    if not first.get("mpc") or any(row != first for row in rows) or len(rows) != len(holders):
-        raise ModelError(f"The parties of the model {first.get('name')!r} describe it differently. Host it again.")
-    return first
+def fetch_results(streams: Iterable[Stream], fetch: Callable[[Stream], T]) -> list[T]:
+    """Fetch the result of each party; if any of them fails, raise the error that says most about the cause."""
+    results: list[T] = []
+    errors: list[Exception] = []
+    for stream in streams:
+        try:
+            results.append(fetch(stream))
+        except (SyftError, TimeoutError) as error:
+            errors.append(error)
+    if errors:
+        raise min(errors, key=_vagueness)
+    return results
+
+
+def _vagueness(error: Exception) -> int:
+    """Return a rank: some errors only say that another party left the run, or that there is no result."""
+    if isinstance(error, PinnedPartyError | ModelError):
+        return 0
+    return 2 if isinstance(error, ObjectNotFoundError) else 1
+
+
+def add_results(
+    encodings: Encodings, results: Sequence[Sequence[object]], subject: str
+) -> torch.Tensor | tuple[torch.Tensor, ...]:
+    """Add up the shares of results and decode them: a tensor, or a tuple of tensors.
+
+    Args:
+        encodings: the encodings of the results.
+        results: the shares of each party, which is not trusted to send the right number and shapes.
+        subject: the name of the model in errors.
+    """
+    rows = [[share for share in shares if is_share(share)] for shares in results]
+    for row, shares in zip(rows, results, strict=True):
+        if len(row) != len(shares) or tuple([tuple(share.shape) for share in row]) != shapes_of(encodings):
+            raise ModelError(f"A party of {subject} sent a result that does not consist of shares of the right shapes.")
+    totals = [sum(column[1:], column[0]) for column in zip(*rows, strict=True)]
+    decoded = tuple([encoding.decode(total) for encoding, total in zip(encodings, totals, strict=True)])
+    return decoded[0] if len(decoded) == 1 else decoded

@@ -18,8 +18,8 @@ from syft.messaging.plan import Plan
 from syft.mpc.program.compile import Assembled, Part
 from syft.mpc.runtime import client
 from syft.mpc.runtime.recording import ShareRecording, Value, outline, value_of
-from syft.mpc.serving.shared_program import Shape
-from syft.mpc.serving.tensor_encoding import Encodings, TensorEncoding, shapes_of
+from syft.mpc.serving.server import ModelParts
+from syft.mpc.serving.tensor_encoding import Encodings, Shape, TensorEncoding, write_rows
 from syft.pointers.object_pointer import ObjectPointer
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
@@ -48,25 +48,30 @@ class RecordedModel:
     inputs: Encodings
     outputs: Encodings
 
-    def program_fields(
+    def parts_of(
         self,
         party: ObjectId,
         resolve: Callable[[ObjectPointer], object],
-        parties: Sequence[ObjectId],
         provider: ObjectId,
-    ) -> tuple[Any, ...]:
-        """Return the fields of a party's `SharedProgram`.
+        version: str,
+        keys: tuple[str, ...] = (),
+        max_requests_per_user: int | None = None,
+    ) -> ModelParts:
+        """Return the part of a party.
 
         Args:
             party: the id of the party.
             resolve: returns the field for a pointer to one of the party's shares.
-            parties: the ids of all parties, in order.
             provider: the id of the dealer.
+            version: the version of the model.
+            keys: the fingerprints of parties and dealer.
+            max_requests_per_user: the number of requests of one user in a day; None: no limit.
         """
         given = [self._given_at(party, item) for item in self.part.args]
         resolved = tuple([resolve(item) if isinstance(item, ObjectPointer) else item for item in given])
-        options = self.part.options
-        return options["steps"], options["outputs"], resolved, shapes_of(self.inputs), tuple(parties), provider
+        options, encodings = self.part.options, (write_rows(self.inputs), write_rows(self.outputs))
+        program = options["steps"], options["outputs"], resolved, tuple(self.shared.child), provider
+        return ModelParts(*program, *encodings, version, keys, max_requests_per_user)
 
     def _given_at(self, party: ObjectId, item: object) -> object:
         """Return a first value of the program at a party: the index of an input, a pointer, or a plain tensor."""

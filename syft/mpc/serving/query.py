@@ -5,22 +5,19 @@ The client splits its input into shares itself, so no other process sees it.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from syft.core.context import local_worker
-from syft.core.id_provider import ID_PROVIDER, ObjectId
+from syft.core.id_provider import ObjectId
 from syft.core.tensor import AbstractTensor
 from syft.exceptions import ProtocolError, SyftError, WorkerLostError
 from syft.hook.syft_tensor import SyftTensor
-from syft.messaging.message import ObjectRequestMessage, RunMessage
-from syft.mpc.serving import guest_session
-from syft.mpc.serving.client_shares import add_results, fetch_results, split_inputs
+from syft.mpc.serving import endpoint
+from syft.mpc.serving.client import add_results, run_query, split_inputs
 from syft.mpc.serving.invitation import Invitation, Server
-from syft.mpc.serving.shared_program import Shares, show_shapes
-from syft.mpc.serving.tensor_encoding import shapes_of
+from syft.mpc.serving.tensor_encoding import shapes_of, show_shapes
 from syft.workers.base import BaseWorker
 from syft.workers.peer import PeerWorker
 from syft.workers.transport import handshake
@@ -47,7 +44,6 @@ class ModelClient:
         self._invitation: Invitation | None = None
         self._streams: list[Stream] = []
         self._left: int | None = None
-        self._querying = threading.Lock()
 
     def connect_to_model(
         self,
@@ -68,29 +64,34 @@ class ModelClient:
         for verb, shape, encodings in (("takes", in_shape, invited.inputs), ("gives", out_shape, invited.outputs)):
             if shape is not None and (tuple(shape),) != shapes_of(encodings):
                 raise SyftError(f"The served model {verb} {show_shapes(shapes_of(encodings))}, not {tuple(shape)}.")
-        guest = BaseWorker(None, invited.guest, auto_add=False)
+        client = BaseWorker(None, invited.client_id, auto_add=False)
         try:
             for server in invited.servers:
-                self._streams.append(self._open(guest, server, invited.name))
+                self._streams.append(self._open(client, server, invited.name))
         except Exception:
             self.close()
             raise
         self._invitation, self._left = invited, invited.requests
         return self
 
-    def _open(self, guest: BaseWorker, server: Server, name: str) -> Stream:
+    def _open(self, client: BaseWorker, server: Server, name: str) -> Stream:
         if server.address is not None:
             try:
-                sock = handshake.connect(server.address, guest_session.purpose_of(name), timeout=_CONNECT_TIMEOUT)
+                sock = handshake.connect(server.address, endpoint.purpose_of(name), timeout=_CONNECT_TIMEOUT)
             except OSError:
                 raise _rejected(server.id) from None
             peer = PeerWorker(server.id)
             peer.lost_reason = "it closed the connection."
-            return SocketStream(guest, peer, sock)
+            return SocketStream(client, peer, sock)
         worker = (self._worker or local_worker()).get_worker(server.id, fail_hard=True)
         if not isinstance(worker, VirtualWorker):
             raise SyftError(f"Worker {server.id!r} is not in this process, and the invitation has no address for it.")
-        return _guest_stream(worker, guest, name)
+        session = endpoint.open_invited_session(worker, client.id, name)
+        stream: InlineStream = worker.open_stream(client)
+        session.may_wait = stream.session.may_wait
+        stream.session.close()
+        stream.session = session
+        return stream
 
     @property
     def requests_left(self) -> int | None:
@@ -109,33 +110,22 @@ class ModelClient:
         if any(isinstance(given, SyftTensor | AbstractTensor) for given in inputs):
             raise SyftError("query_model() takes plain tensors: they are split into shares here.")
         tensors = [torch.as_tensor(given) for given in inputs]
-        shares = split_inputs(invitation.inputs, tensors, len(invitation.servers), subject, SyftError)
-        with self._querying:  # all servers must receive two requests in the same order
-            results = self._query(invitation, shares)
-        return add_results(invitation.outputs, results, subject, ProtocolError)
+        shares = split_inputs(invitation.inputs, tensors, len(invitation.servers), subject)
+        name, count = invitation.name, len(invitation.outputs)
+        try:
+            results = run_query(self._streams, name, name, shares, count, self._fetch)
+        except WorkerLostError as error:
+            raise _rejected(error.worker_id) from None
+        return add_results(invitation.outputs, results, subject)
 
-    def _query(self, invitation: Invitation, shares: list[Shares]) -> list[list[object]]:
-        """Send each server its shares, and fetch its shares of the result."""
-        run_id, result_id = ID_PROVIDER.pop(), ID_PROVIDER.pop()
-        parties = tuple([server.id for server in invitation.servers])
-        for stream, mine in zip(self._streams, shares, strict=True):
-            try:
-                stream.post(RunMessage(mine, run_id, invitation.name, parties, invitation.provider, {}, result_id))
-            except WorkerLostError:
-                raise _rejected(stream.location.id) from None
-
-        def fetch(stream: Stream) -> list[object]:
-            try:
-                result = stream.ask(ObjectRequestMessage((result_id, None, "")))
-            except WorkerLostError:
-                raise _rejected(stream.location.id) from None
-            left, *received = result if type(result) is tuple and result else (None,)
-            if type(left) is not int:
-                raise ProtocolError(f"Server {stream.location.id!r} sent a message that is not a result.")
-            self._left = None if left < 0 else left
-            return received
-
-        return fetch_results(self._streams, fetch)
+    def _fetch(self, stream: Stream, ids: list[ObjectId]) -> list[object]:
+        """Fetch a server's shares of the results, and the number of requests that are left."""
+        result = stream.fetch(ids[0])
+        left, *received = result if type(result) is tuple and result else (None,)
+        if type(left) is not int:
+            raise ProtocolError(f"Server {stream.location.id!r} sent a message that is not a result.")
+        self._left = None if left < 0 else left
+        return received
 
     def close(self) -> None:
         """Disconnect; the invitation stays valid for the requests that are left."""
@@ -152,21 +142,11 @@ class ModelClient:
         return f"<ModelClient of {self._invitation!r}>" if self._invitation else "<ModelClient, not connected>"
 
 
-def _rejected(server_id: ObjectId) -> SyftError:
+def _rejected(server_id: object) -> SyftError:
     return SyftError(
         f"Server {server_id!r} rejects this invitation, or is lost: the model's owner may have revoked it, or stopped "
         "serving. Ask the owner for another one."
     )
-
-
-def _guest_stream(worker: VirtualWorker, guest: BaseWorker, name: str) -> Stream:
-    """Open a stream to a worker of this process, with the session of a guest."""
-    session = guest_session.open_guest_session(worker, guest.id, name)
-    stream: InlineStream = worker.open_stream(guest)
-    session.may_wait = stream.session.may_wait
-    stream.session.close()
-    stream.session = session
-    return stream
 
 
 def connect(invitation: Invitation | str, worker: BaseWorker | None = None) -> ModelClient:

@@ -26,7 +26,6 @@ from syft.display import grid_html, grid_text
 from syft.exceptions import SyftError
 from syft.mpc.program.cache import op_by_op
 from syft.mpc.runtime import cost_meter
-from syft.mpc.runtime.rendezvous import RunKey
 from syft.mpc.tools.op_origin import OpOrigin, OriginTracker
 from syft.mpc.values.ring_ops import Operation
 
@@ -130,7 +129,7 @@ class Profile(cost_meter.Meter):
             if self._inner:
                 self._inner[-1] += elapsed
 
-    def begun(self, key: RunKey, name: str) -> None:
+    def begun(self, key: object, name: str) -> None:
         """Record the operation that a run belongs to."""
         super().begun(key, name)
         if not self._open:
