@@ -17,12 +17,7 @@ _COPIES = 4
 
 
 class DealSize:
-    """A `DealerContext` that adds up sizes and draws nothing.
-
-    Args:
-        parties: the number of parties.
-        limit: bytes beyond which the deal is refused.
-    """
+    """A `DealerContext` that adds up sizes and draws nothing; a deal beyond the limit is refused."""
 
     def __init__(self, parties: int, limit: int) -> None:
         self.bytes = 0
@@ -57,11 +52,7 @@ class DealSize:
 
 
 def bytes_of_deal(kind: str, spec: tuple[Any, ...], parties: int, limit: int) -> int:
-    """Return the bytes that a deal needs at the dealer.
-
-    Raises:
-        ProtocolError: they exceed the limit.
-    """
+    """Return the bytes that a deal needs at the dealer; raises ProtocolError if they exceed the limit."""
     gauge = DealSize(parties, limit)
     row_of(kind)(gauge, *spec)
     return gauge.bytes

@@ -26,12 +26,7 @@ WITH_COMMON: set[str] = set()
 
 
 def deals(kind: str, common: bool = False) -> Callable[[Row], Row]:
-    """Register a kind of deal: a function `(context, *spec)` that returns values of the context.
-
-    Args:
-        kind: the name of the row.
-        common: whether it deals public tensors (`context.common`).
-    """
+    """Register a kind of deal: a function `(context, *spec)`; `common` if it deals public tensors."""
 
     def register(row: Row) -> Row:
         if kind in DEALS:
@@ -52,13 +47,7 @@ def row_of(kind: str) -> Row:
 
 
 class Dealt:
-    """A dealt value with the shares of all parties.
-
-    Args:
-        shares: one share for each party.
-        xor: whether they are shares of bits.
-        value: the shared value, if it is known already.
-    """
+    """A dealt value with the shares of all parties; `xor` if they are shares of bits."""
 
     __slots__ = ("_value", "shares", "xor")
 
@@ -87,12 +76,7 @@ def combine(shares: list[torch.Tensor], xor: bool) -> torch.Tensor:
 
 
 class DealerContext:
-    """The random values of a deal at the dealer, which knows all shares.
-
-    Args:
-        generators: one generator for each party.
-        once: returns a public tensor that was computed for another party, or computes it; None: always computes it.
-    """
+    """The random values of a deal at the dealer, which knows all shares; `once` caches public tensors."""
 
     def __init__(self, generators: list[Generator], once: Callable[[Compute], torch.Tensor] | None = None) -> None:
         self.generators = generators
@@ -139,13 +123,7 @@ class DealerContext:
 
 
 class PartyContext:
-    """The random values of a deal at one party: its own shares only.
-
-    Args:
-        generator: the generator whose key the dealer gave this party.
-        received: returns the next tensor from the dealer, by its shape.
-        last: whether this is the last party, which gets the corrections of shares.
-    """
+    """The random values of a deal at one party: its own shares, and the tensors received from the dealer."""
 
     def __init__(self, generator: Generator, received: Callable[[Shape], torch.Tensor], last: bool) -> None:
         self.generator = generator

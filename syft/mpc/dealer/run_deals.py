@@ -17,11 +17,7 @@ logger = logging.getLogger("syft.mpc")
 
 
 class Corrections:
-    """The tensors that the dealer sends to a party for one deal.
-
-    Args:
-        fetch: returns their bytes; called when the first tensor is needed.
-    """
+    """The tensors that the dealer sends to a party for one deal; fetched when the first is needed."""
 
     def __init__(self, fetch: Callable[[], memoryview]) -> None:
         self._fetch = fetch
@@ -53,12 +49,7 @@ class Corrections:
 
 
 class RunDeals:
-    """The deals of one run at one party.
-
-    Args:
-        base: the digest of the protocol, its options and the shapes of its arguments.
-        link: returns the connection to the dealer; called at the first deal.
-    """
+    """The deals of one run at one party; `base` is the digest of the protocol and its arguments."""
 
     def __init__(self, base: bytes, link: Callable[[], DealerLink]) -> None:
         self._base = base

@@ -93,17 +93,7 @@ class _Learned:
 
 
 class DealerLink:
-    """The connection of a party to the dealer of a group.
-
-    Args:
-        sock: the connected socket.
-        provider: the id of the dealer.
-        name: the name of the group, the same at all its parties and different from other groups.
-        parties: the ids of the parties.
-        last: whether this is the last party, which gets the corrections of shares.
-        keys: the key fingerprints that the parties must prove to the dealer; empty: they are identified by id.
-        budget: the bytes that may be in flight for the client; None: unlimited.
-    """
+    """The connection of a party to the dealer of a group; with keys, the parties prove them to the dealer."""
 
     def __init__(
         self,
@@ -151,11 +141,7 @@ class DealerLink:
         return frame
 
     def _receive(self, awaited: tuple[bytes, int]) -> tuple[int, int, bytearray]:
-        """Wait for a frame; packs are stored, and an unknown frame closes the connection.
-
-        Args:
-            awaited: the key and the instance that are in use.
-        """
+        """Wait for a frame; packs are stored, and an unknown frame closes the connection."""
         kind, number, contents = self._read()
         try:
             if kind == PACK:
@@ -257,14 +243,7 @@ class DealerLink:
             return memoryview(contents)
 
     def end(self, key: bytes, instance: int, sequence: list[tuple[str, tuple[Any, ...]]], fetched: bool) -> None:
-        """End a run: report its deals, unless the dealer knows them or sends nothing to this party.
-
-        Args:
-            key: the key of the run.
-            instance: the number of the run of this key.
-            sequence: the deals.
-            fetched: whether the dealer had to send anything to this party.
-        """
+        """End a run: report its deals, unless the dealer knows them or sends nothing to this party."""
         self._packs.drop((key, instance))
         self._hold_packs()
         summary = digest(sequence)

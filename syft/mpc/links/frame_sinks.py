@@ -13,14 +13,7 @@ PIECE = 1 << 16
 
 
 class Sink:
-    """The memory that receives one frame.
-
-    Args:
-        tag: the tag of the frame; None: it is dropped.
-        groups: its tensors.
-        views: the memory of the tensors that is not filled yet.
-        size: the bytes of the tensors.
-    """
+    """The memory that receives one frame; without a tag the frame is dropped."""
 
     __slots__ = ("groups", "run", "size", "tag", "views")
 

@@ -119,14 +119,7 @@ class PartyLink:
         return size
 
     def put_abort(self, tag: FrameTag, key: bytes, lost: int | None, text: str) -> None:
-        """Put an abort frame into the queue.
-
-        Args:
-            tag: the run, and the instance and generation of this party's deals.
-            key: the key of the deals.
-            lost: the index of a lost member, if any.
-            text: the type of the error.
-        """
+        """Put an abort frame with the type of the error, and the index of a lost member, into the queue."""
         self._queue(ABORT, _LOST.pack(-1 if lost is None else lost, key) + text.encode()[:200], tag, 0)
 
     def _queue(self, kind: int, layout: bytes, tag: FrameTag, size: int) -> None:
@@ -157,12 +150,7 @@ class PartyLink:
     # --- reading ----------------------------------------------------------------------------------------------
 
     def receive(self, tag: FrameTag, layout: bytes | None) -> list[Any] | None:
-        """Return the tensors of a frame, or None if it is incomplete.
-
-        Args:
-            tag: the expected tag of the frame.
-            layout: the expected layout; None if only the other party knows it.
-        """
+        """Return the tensors of a frame, or None if it is incomplete; a layout of None is not compared."""
         if _attempt_of(tag.run) in self._aborted:
             raise self._aborted.pop(_attempt_of(tag.run))
         for position, (early, sink) in enumerate(self._early):
@@ -361,12 +349,7 @@ class PartyLink:
 
 
 class DisagreementError(ProtocolError):
-    """Two parties are not at the same round, or used different numbers of deals.
-
-    Args:
-        peer: the id of the other party.
-        tag: the tag of its frame.
-    """
+    """Two parties are not at the same round, or used different numbers of deals."""
 
     def __init__(self, peer: ObjectId, tag: FrameTag) -> None:
         self.tag = tag

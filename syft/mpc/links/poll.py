@@ -14,13 +14,7 @@ from syft.mpc.links.party_link import STILL_THERE, PartyLink
 def transfer(
     writing: Iterable[PartyLink], reading: Mapping[PartyLink, Callable[[], list[Any] | None]], timeout: float
 ) -> dict[PartyLink, list[Any]]:
-    """Write all queued frames and read the expected ones, at the same time.
-
-    Args:
-        writing: the links with queued frames.
-        reading: link -> a function that returns its tensors, or None while they are incomplete.
-        timeout: seconds without progress after which a party counts as lost.
-    """
+    """Write all queued frames and read the expected ones, at the same time; a party without progress is lost."""
     unwritten = {link for link in writing if not link.flush()}
     received: dict[PartyLink, list[Any]] = {}
     unread = dict(reading)

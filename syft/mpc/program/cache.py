@@ -83,11 +83,7 @@ def _plain(leaf: object) -> torch.Tensor:
 
 
 class _Realized:
-    """Replaces symbolic shares by pointers to the shares of the parties.
-
-    Args:
-        made: the pointers, by value.
-    """
+    """Replaces symbolic shares by pointers to the shares of the parties."""
 
     def __init__(self, made: dict[Value, Shares]) -> None:
         self.made = made
@@ -195,11 +191,7 @@ def is_followed(leaves: list[Any]) -> bool:
 
 
 class _Before:
-    """A snapshot of the state that a recording may change besides links: plain tensors and torch's random state.
-
-    Args:
-        leaves: the tensors that the function depends on.
-    """
+    """A snapshot of the state that a recording may change besides links: plain tensors and torch's random state."""
 
     def __init__(self, leaves: list[Any]) -> None:
         self.leaves = leaves

@@ -45,12 +45,7 @@ class Part:
 
 
 class Assembled:
-    """Compiled steps, which can be run any number of times.
-
-    Args:
-        recording: the recorded steps.
-        outputs: the values to return; steps that none of them needs are left out.
-    """
+    """Compiled steps, which can be run any number of times; steps that no output needs are left out."""
 
     def __init__(self, recording: ShareRecording, outputs: Iterable[Value]) -> None:
         self.outputs = list(dict.fromkeys(outputs))
@@ -68,12 +63,7 @@ class Assembled:
         _let_go(self.parts, self.outputs)
 
     def run(self, inputs: dict[Value, Shares], model: AdditiveSharingTensor) -> dict[Value, Shares]:
-        """Send the messages; returns the pointers to the results.
-
-        Args:
-            inputs: the pointers of the inputs.
-            model: a link of the same parties.
-        """
+        """Send the messages; returns the pointers to the results."""
         shares = dict(inputs)
         for part in self.parts:
             args = map_tensors(lambda leaf: model.like(shares[leaf]) if type(leaf) is Value else leaf, part.args)

@@ -17,11 +17,7 @@ _GRADIENTS = ("backward", "requires_grad", "retain_grad", "autograd", GRADIENT, 
 
 
 class _Memory:
-    """The programs of a compiled plan.
-
-    Args:
-        compiled: the plan.
-    """
+    """The programs of a compiled plan."""
 
     def __init__(self, compiled: Compiled) -> None:
         self.programs = Programs()
@@ -30,14 +26,7 @@ class _Memory:
 
 
 def run(compiled: Compiled, inputs: Sequence[Any], state: list[Any], optimizers: list[Any]) -> Any:
-    """Run a compiled plan: as a program if a tensor is shared, else operation by operation.
-
-    Args:
-        compiled: the plan.
-        inputs: its arguments.
-        state: its own tensors.
-        optimizers: its optimizers.
-    """
+    """Run a compiled plan: as a program if a tensor is shared, else operation by operation."""
     leaves = [*inputs, *state]
     memory = compiled.memory
     if memory is None:

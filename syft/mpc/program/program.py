@@ -49,11 +49,7 @@ def _structure(value: object) -> object:
 
 
 class RecordedFunction:
-    """A function or a module that runs as a program.
-
-    Args:
-        function: the function or module.
-    """
+    """A function or a module that runs as a program."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function

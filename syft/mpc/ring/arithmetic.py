@@ -148,14 +148,7 @@ def _narrow(op: Bilinear, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def by_limbs(op: Bilinear, x: torch.Tensor, y: torch.Tensor, depth: int) -> torch.Tensor:
-    """Run a product that is linear in both operands on int64 through float64, exactly.
-
-    Args:
-        op: the product, of float64 tensors.
-        x: an operand.
-        y: the other one.
-        depth: the number of products that are added up in one entry of the result.
-    """
+    """Run a bilinear product on int64 through float64, exactly; `depth` products are added up in one entry."""
     if depth <= DEPTH:
         return _wide(op, x, y)
     if depth <= NARROW_DEPTH:

@@ -257,14 +257,7 @@ def _evaluate_block(root: Words, common: Words, x: Words, bits: int, compares: b
 
 
 def evaluate(party: int, key: Key, x: torch.Tensor, bits: int = 64) -> torch.Tensor:
-    """Return the share that party 0 or 1 holds of f(x), element by element; x is public.
-
-    Args:
-        party: 0 or 1.
-        key: The key of this party.
-        x: int64 words, read as unsigned numbers of `bits` bits.
-        bits: The bits of the points of the keys (64 for equality).
-    """
+    """Return the share that party 0 or 1 holds of f(x); x is public, read as unsigned numbers of `bits` bits."""
     own, common, points = _words(key.own), _words(key.common), _words(x.reshape(-1))
     if common.shape != (rows(bits, common.shape[0] > rows(bits, False)), len(points)) or own.shape != (2, len(points)):
         raise ValueError(f"The key is not for {len(points)} numbers of {bits} bits.")
@@ -296,14 +289,7 @@ def sign_words(mask: torch.Tensor, owns: tuple[torch.Tensor, torch.Tensor]) -> t
 
 
 def negative(party: int, key: Key, top: torch.Tensor, masked: torch.Tensor) -> torch.Tensor:
-    """Return the share that party 0 or 1 holds of [x < 0] for c = x + r.
-
-    Args:
-        party: 0 or 1.
-        key: The key of this party, with the words of `sign_words`.
-        top: The share of this party of the highest bit of r.
-        masked: c, which is public.
-    """
+    """Return the share that party 0 or 1 holds of [x < 0] for c = x + r, with a share of the top bit of r."""
     flipped = top_bit(masked)
     share = (top + evaluate(party, key, masked, SIGN_BITS)) * (1 - 2 * flipped)
     return share + flipped if party == 0 else share

@@ -106,16 +106,7 @@ def ask(
     provider: BaseWorker | ObjectId | None,
     shapes: Shapes,
 ) -> Any:
-    """Send the message of a run to every party, and make links for its results.
-
-    Args:
-        entry: the protocol.
-        args: its arguments.
-        options: its named arguments.
-        model: a link to the parties, the template of results.
-        provider: the dealer.
-        shapes: the shape of the result, or a list of shapes.
-    """
+    """Send the message of a run to every party, and make links for its results."""
     # A worker that computes on shares it holds acts as the client.
     owner = next(iter(model.child.values()))._owner
     dealer: BaseWorker | None = None if provider is None else owner.get_worker(provider, fail_hard=True)

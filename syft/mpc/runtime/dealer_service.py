@@ -103,12 +103,7 @@ class Provider:
         self._lock = threading.Lock()
 
     def serve(self, peer: PeerIdentity, sock: socket.socket) -> None:
-        """Serve a party until its connection ends.
-
-        Args:
-            peer: the identity of the party, as the connection knows it.
-            sock: the connected socket.
-        """
+        """Serve a party until its connection ends."""
         budget = budget_of(peer.circle)
         connection = FramedConnection(SocketPipe(sock), MAX_FRAME_BYTES, current().max_message_bytes, budget)
         key, group = None, None
@@ -172,15 +167,7 @@ def _read_group(contents: bytearray, peer: PeerIdentity) -> tuple[str, tuple[Any
 
 
 class DealQueue:
-    """Serves one party of a group: its requests first, deals of later runs in idle time.
-
-    Args:
-        group: the group.
-        index: the index of the party.
-        connection: its connection.
-        common: the public tensors of all groups.
-        budget: the bytes that may be in flight for the client; None: unlimited.
-    """
+    """Serves one party of a group: its requests first, deals of later runs in idle time."""
 
     def __init__(
         self,

@@ -20,13 +20,7 @@ observers: list[Callable[[int, int | None, tuple[torch.Tensor, ...]], None]] = [
 
 
 class LockstepParty(Party):
-    """A party in one process with the others: the first one computes public values for all.
-
-    Args:
-        index: the index of the party.
-        count: the number of parties that hold shares.
-        computed: the public values computed so far, common to all parties of the run.
-    """
+    """A party in one process with the others: the first one computes public values for all."""
 
     __slots__ = ("_computed", "_position")
 
@@ -58,13 +52,7 @@ def parties(count: int, helper: bool = False) -> list[LockstepParty]:
 
 
 def drive(coroutines: list[PartyCoroutine], count: int, key: object = None) -> list[Any]:
-    """Run the protocol of every party to its end, and return their results.
-
-    Args:
-        coroutines: one for each party, and one for a helper if it takes part.
-        count: the number of parties that hold shares.
-        key: the client and the run's id, for cost meters.
-    """
+    """Run the protocol of every party to its end, and return their results."""
     lockstep, started = Lockstep(count), time.perf_counter()
     answers: list[Any] = [None] * len(coroutines)
     try:
@@ -90,11 +78,7 @@ def drive(coroutines: list[PartyCoroutine], count: int, key: object = None) -> l
 
 
 class Lockstep:
-    """Answers the requests of all parties of one run.
-
-    Args:
-        count: the number of parties that hold shares.
-    """
+    """Answers the requests of all parties of one run."""
 
     def __init__(self, count: int) -> None:
         self.count = count

@@ -57,11 +57,7 @@ def run_order(session: Session) -> Any:
 
 
 class Runtime:
-    """The connections, the dealer and the cost counters of a worker in a process of its own.
-
-    Args:
-        worker: the worker.
-    """
+    """The connections, the dealer and the cost counters of a worker in a process of its own."""
 
     def __init__(self, worker: BaseWorker) -> None:
         self.worker = worker
@@ -82,17 +78,7 @@ class Runtime:
         finish: Finish,
         pins: Mapping[ObjectId, str] | None = None,
     ) -> None:
-        """Take part in a run until its end.
-
-        Args:
-            session: the client's session.
-            message: the run.
-            index: the index of this party.
-            seats: the number of participants, with a helper.
-            start: makes the coroutine of this party.
-            finish: stores its result.
-            pins: the key fingerprints that parties and dealer must prove, by id; None: they are identified by id.
-        """
+        """Take part in a run until its end."""
         with self._client_timeout(session), self._group(session, message, seats, pins) as group:
             if PartyRun(group, message).tag[: party_link.ID_BYTES] in group.over:
                 raise ProtocolError(f"Run {message.run_id!r} is over. Another run needs another id.")

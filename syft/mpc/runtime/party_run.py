@@ -32,13 +32,7 @@ Received = dict[int, list[Any]]
 
 
 class PartyRun:
-    """One run at one party.
-
-    Args:
-        group: the participants.
-        message: the run.
-        attempt: zero-based attempt number.
-    """
+    """One run at one party."""
 
     def __init__(self, group: Group, message: RunMessage, attempt: int = 0) -> None:
         self.group = group

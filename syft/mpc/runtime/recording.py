@@ -48,13 +48,7 @@ class SymbolicShareError(SyftError):
 
 
 class Value:
-    """A shared tensor in a recording: an input, or the result of a step.
-
-    Args:
-        shape: its shape.
-        shares: the pointers of an input, by party; None for the result of a step.
-        link: the link of an input.
-    """
+    """A shared tensor in a recording: an input with its pointers and link, or the result of a step."""
 
     __slots__ = ("link", "shape", "shares")
 
@@ -65,12 +59,7 @@ class Value:
 
 
 class SymbolicShare:
-    """A share of one party during a recording.
-
-    Args:
-        value: the shared value.
-        location: the party.
-    """
+    """A share of one party during a recording."""
 
     __slots__ = ("__weakref__", "location", "value")
 
@@ -118,16 +107,7 @@ def value_of(content: object) -> Value | None:
 
 @dataclasses.dataclass(slots=True)
 class RecordedStep:
-    """One run of a protocol.
-
-    Attributes:
-        name: the protocol.
-        args: its arguments, with values in place of shared tensors.
-        options: its named arguments.
-        results: its results.
-        parties: the ids of the parties.
-        provider: the dealer; None if it needs none.
-    """
+    """One run of a protocol, with values in place of shared tensors."""
 
     name: str
     args: tuple[Any, ...]

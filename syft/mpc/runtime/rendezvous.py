@@ -35,14 +35,7 @@ _changed = threading.Condition()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Participant:
-    """A worker that takes part in a run.
-
-    Attributes:
-        worker_id: the id of the worker.
-        start: makes its coroutine.
-        finish: stores its result.
-        agreement: the run's arguments; must be equal at every party. A helper has other shapes.
-    """
+    """A worker that takes part in a run; the agreement must be equal at every party that holds shares."""
 
     worker_id: ObjectId
     start: Start
@@ -51,13 +44,7 @@ class Participant:
 
 
 class Rendezvous:
-    """A run of workers of this process.
-
-    Args:
-        key: the client and the run's id.
-        count: the number of parties that hold shares.
-        seats: the number of participants, with a helper.
-    """
+    """A run of workers of this process: `count` parties that hold shares, and a helper if there are more seats."""
 
     def __init__(self, key: RunKey, count: int, seats: int) -> None:
         self.key = key
@@ -124,16 +111,7 @@ def _aborted_by(error_type: str) -> ProtocolError:
 
 
 def join(key: RunKey, index: int, count: int, seats: int, participant: Participant, may_wait: bool) -> None:
-    """Take part in a run with workers of this process.
-
-    Args:
-        key: the client and the run's id.
-        index: the index of this party.
-        count: the number of parties that hold shares.
-        seats: the number of participants, with a helper.
-        participant: this party.
-        may_wait: whether this thread may wait for the others.
-    """
+    """Take part in a run with workers of this process."""
     with _changed:
         if key in _aborted:
             raise _aborted_by(_aborted[key])

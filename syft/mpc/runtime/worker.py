@@ -128,16 +128,8 @@ def join_run(
 ) -> None:
     """Run one party's part of a protocol, and raise an error without numbers if it fails.
 
-    Args:
-        worker: the party.
-        session: the client's session.
-        message: the run.
-        seat: the party's index, and the number of participants.
-        prepare: returns the start function, and what must be equal at every party. The other parties are notified if
-            it fails.
-        finish: stores the result.
-        subject: the name of the run in errors.
-        pins: the key fingerprints of parties and dealer, by id; None: they are identified by id.
+    `prepare` returns the start function, and what must be equal at every party. The other parties are notified if it
+    fails. With `pins`, parties and dealer prove these key fingerprints; without, they are identified by id.
     """
     key = key_of(session.client_id, message.run_id)
     runtime = runtime_of(worker, session)

@@ -42,20 +42,7 @@ PRECISION = {"base": 2, "precision_fractional": 16}
 
 
 class EncryptedDraft:
-    """A model that was split into shares here, and was not sent yet.
-
-    Args:
-        model: a plan that is built, or a module.
-        name: the name of the model.
-        holders: the workers that are to hold shares.
-        provider: the worker that is to deal.
-        allow_remote_inference: whether other users may query it.
-        args_shape: the shapes of one request; by default those that the plan was built with.
-        max_requests_per_user: the number of requests of one user in a day; None: no limit.
-
-    Attributes:
-        parts: the part of each party, as `server.ModelParts`.
-    """
+    """A model that was split into shares here, and was not sent yet; `parts` has the part of each party."""
 
     def __init__(
         self,
@@ -108,14 +95,7 @@ def _keys_of(workers: Sequence[BaseWorker]) -> tuple[str, ...]:
 def ask_encrypted(
     holders: Sequence[BaseWorker], provider: BaseWorker, rows: Sequence[Facts], data: object
 ) -> torch.Tensor | tuple[torch.Tensor, ...]:
-    """Query a hosted encrypted model, and return its result.
-
-    Args:
-        holders: the workers that hold shares, in order.
-        provider: the worker that deals.
-        rows: the facts that each holder returned about the model.
-        data: a tensor, or a tuple of them.
-    """
+    """Query a hosted encrypted model, given the facts that each holder returned about it."""
     facts = rows[0]
     name = facts["name"]
     if not facts.get("mpc") or any(row != facts for row in rows) or len(rows) != len(holders):
@@ -156,16 +136,7 @@ def run_query(
     count: int,
     fetch: Callable[[Stream, list[ObjectId]], T],
 ) -> list[T]:
-    """Send each party its shares of a request, and fetch its shares of the results.
-
-    Args:
-        streams: the streams to the parties, in order.
-        name: the name of the model.
-        version: its version.
-        shares: the shares of each party.
-        count: the number of results.
-        fetch: fetches the results of one party, given their ids.
-    """
+    """Send each party its shares of a request, and fetch its shares of the `count` results by their ids."""
     run_id, ids = ID_PROVIDER.pop(), [ID_PROVIDER.pop()]
     while len(ids) < count:
         ids.append(following_id(ids[-1]))
@@ -199,13 +170,7 @@ def _vagueness(error: Exception) -> int:
 def add_results(
     encodings: Encodings, results: Sequence[Sequence[object]], subject: str
 ) -> torch.Tensor | tuple[torch.Tensor, ...]:
-    """Add up the shares of results and decode them: a tensor, or a tuple of tensors.
-
-    Args:
-        encodings: the encodings of the results.
-        results: the shares of each party, which is not trusted to send the right number and shapes.
-        subject: the name of the model in errors.
-    """
+    """Add up and decode shares of results, which no party is trusted to send in the right number and shapes."""
     rows = [[share for share in shares if is_share(share)] for shares in results]
     for row, shares in zip(rows, results, strict=True):
         if len(row) != len(shares) or tuple([tuple(share.shape) for share in row]) != shapes_of(encodings):

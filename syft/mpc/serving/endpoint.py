@@ -53,13 +53,7 @@ _lock = threading.Lock()
 
 
 class ModelEndpoint:
-    """An encrypted model at one party, with the requests that each invited client has left.
-
-    Args:
-        owner: the session that opened it; the endpoint ends with it.
-        model: the model.
-        limit: the number of requests of all clients together; None: unlimited.
-    """
+    """An encrypted model at one party, with the requests that each invited client has left."""
 
     def __init__(self, owner: Session, model: EncryptedModel, limit: int | None) -> None:
         self.owner = owner
@@ -214,13 +208,7 @@ def purpose_of(name: str) -> str:
 
 
 class InvitedSession(Session):
-    """The session of an invited client.
-
-    Args:
-        worker: the worker.
-        client_id: the id of the client, from its token.
-        endpoint: the endpoint that it may query.
-    """
+    """The session of an invited client."""
 
     sends_tracebacks = False
 

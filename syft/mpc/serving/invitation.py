@@ -86,11 +86,7 @@ class Invitation:
 
     @classmethod
     def from_text(cls, text: str) -> Invitation:
-        """Read an invitation.
-
-        Raises:
-            SyftError: the text is not one.
-        """
+        """Read an invitation; raises SyftError if the text is not one."""
         if type(text) is not str or not text.strip().startswith(PREFIX) or len(text) > MAX_TEXT:
             raise SyftError(f"This text is not an invitation to a model. Invitations start with {PREFIX!r}.")
         try:

@@ -32,15 +32,7 @@ Answer = Callable[[Any], Any]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RecordedModel:
-    """A model as a program.
-
-    Attributes:
-        shared: a shared tensor of the model's parties.
-        part: the program.
-        values: the values that stand for the inputs.
-        inputs: the encodings of the inputs.
-        outputs: the encodings of the results.
-    """
+    """A model as a program, with the values that stand for the inputs, and a shared tensor of its parties."""
 
     shared: AdditiveSharingTensor
     part: Part
@@ -57,16 +49,7 @@ class RecordedModel:
         keys: tuple[str, ...] = (),
         max_requests_per_user: int | None = None,
     ) -> ModelParts:
-        """Return the part of a party.
-
-        Args:
-            party: the id of the party.
-            resolve: returns the field for a pointer to one of the party's shares.
-            provider: the id of the dealer.
-            version: the version of the model.
-            keys: the fingerprints of parties and dealer.
-            max_requests_per_user: the number of requests of one user in a day; None: no limit.
-        """
+        """Return the part of a party; `resolve` returns the field for a pointer to one of the party's shares."""
         given = [self._given_at(party, item) for item in self.part.args]
         resolved = tuple([resolve(item) if isinstance(item, ObjectPointer) else item for item in given])
         options, encodings = self.part.options, (write_rows(self.inputs), write_rows(self.outputs))

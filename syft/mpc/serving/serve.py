@@ -65,12 +65,7 @@ def serve(
 
 
 class ServedModel:
-    """A model that parties serve; its owner invites clients, and stops it.
-
-    Args:
-        recorded: the model as a program.
-        num_requests: the number of requests of all clients together; None: unlimited.
-    """
+    """A model that parties serve; its owner invites clients, and stops it."""
 
     def __init__(self, recorded: RecordedModel, num_requests: int | None) -> None:
         shared = recorded.shared

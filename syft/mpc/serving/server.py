@@ -85,13 +85,7 @@ class ModelParts(NamedTuple):
 
 
 class EncryptedModel(Hosted):
-    """One party's part of an encrypted model.
-
-    Args:
-        name: the name of the model.
-        allow_remote_inference: whether other users may query it.
-        parts: the program with this party's shares, and the rest of the party's part.
-    """
+    """One party's part of an encrypted model."""
 
     is_encrypted = True
 
@@ -269,16 +263,7 @@ def run_model(
     admit: Callable[[], None],
     finish: Callable[[Shares], None] | None = None,
 ) -> None:
-    """Run this party's part of a model on a client's shares, together with the other parties.
-
-    Args:
-        worker: the party.
-        session: the client's session.
-        message: the request.
-        model: the model.
-        admit: raises if the request exceeds a limit; the other parties are then notified.
-        finish: stores the shares of the result; by default they are objects of the client.
-    """
+    """Run this party's part of a model on a client's shares; `admit` raises if the request exceeds a limit."""
     shares = model.check_shares(message.contents)
     if not is_id(message.run_id) or not is_id(message.return_id):
         raise ModelError("The ids of a run and of its results are integers or strings.")
