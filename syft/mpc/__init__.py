@@ -5,7 +5,6 @@ Importing the package registers protocols, rules for torch operations, tensor me
 """
 
 from syft.mpc import optimizers, protocols, rules, tensor_methods  # noqa: F401  (registers rules and methods)
-from syft.mpc.program import plans  # noqa: F401  (runs plans on shared tensors)
 from syft.mpc.program.cache import op_by_op
 from syft.mpc.program.program import as_program
 from syft.mpc.runtime import network, worker  # noqa: F401  (registers worker commands)

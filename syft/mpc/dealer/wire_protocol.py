@@ -24,7 +24,6 @@ from syft.core.generator import KEY_BYTES, Generator
 from syft.core.id_provider import ObjectId
 from syft.core.labels import printable
 from syft.exceptions import ByteBudgetError, PartyLostError, ProtocolError, SerdeError
-from syft.mpc.dealer.queued_deals import QueuedDeals
 from syft.mpc.links.party_link import STILL_THERE
 from syft.serde import serialize
 from syft.workers.transport.framing import FramedConnection
@@ -113,7 +112,8 @@ class DealerLink:
         self.last = last
         # The number of runs of each key since these seeds.
         self.instances: dict[bytes, int] = {}
-        self._packs = QueuedDeals()
+        # Deals that were sent ahead, by key and instance: their bytes, and label and corrections by position.
+        self._packs: dict[tuple[bytes, int], tuple[int, dict[int, tuple[bytes, memoryview]]]] = {}
         self._learned: dict[bytes, _Learned] = {}
         # Every frame to the dealer has a number, which its reply repeats.
         self._number = 0
@@ -147,7 +147,7 @@ class DealerLink:
             if kind == PACK:
                 self._store_pack(contents)
             elif kind == DROP:
-                self._drop(_read_head(contents), awaited)
+                self._drop(PACK_HEAD.unpack_from(contents)[:2], awaited)
             elif kind not in (DEALT, FAILED):
                 raise self._lost()
         except struct.error:
@@ -170,16 +170,17 @@ class DealerLink:
             raise self._lost()
         if key in self._learned:
             self._learned[key].depth = depth
-            self._packs.put((key, instance), rows, len(contents))
+            self._packs[key, instance] = (len(contents), rows)
             self._hold_packs()
 
     def _hold_packs(self) -> None:
         """Hold the bytes of packs in the client's budget; the connection is closed if they exceed it."""
+        total = sum(size for size, _ in self._packs.values())
         try:
-            if self._packs.bytes > MAX_PACKED:
+            if total > MAX_PACKED:
                 raise self._lost()
             if self._held is not None:
-                self._held.follow(self._packs.bytes)
+                self._held.follow(total)
         except ByteBudgetError:
             raise self._lost() from None
 
@@ -191,14 +192,15 @@ class DealerLink:
         if pack == awaited and pack not in self._packs:
             self._report(key, instance)
         elif instance > self.instances.get(key, 0):
-            self._packs.drop(pack)
+            self._packs.pop(pack, None)
             self._learned[key].report_from = 0
 
     def begin(self, key: bytes) -> int:
         """Start a run; returns its instance, the number of runs of its key."""
         instance = self.instances[key] = self.instances.get(key, 0) + 1
         if key in self._learned:
-            self._packs.drop(*[pack for pack in self._packs if pack[0] == key and pack[1] < instance])
+            for old in [pack for pack in self._packs if pack[0] == key and pack[1] < instance]:
+                del self._packs[old]
             if instance >= self._learned[key].report_from:
                 self._report(key, instance)
         return instance
@@ -229,7 +231,7 @@ class DealerLink:
         pack = (key, instance)
         while key in self._learned and pack not in self._packs:
             self._receive(pack)
-        row = self._packs.get(pack, {}).pop(position, None)
+        row = self._packs[pack][1].pop(position, None) if pack in self._packs else None
         if row is not None and row[0] == label:
             return row[1]
         request = self._send(ASK, (key, instance, position, kind, spec))
@@ -244,7 +246,7 @@ class DealerLink:
 
     def end(self, key: bytes, instance: int, sequence: list[tuple[str, tuple[Any, ...]]], fetched: bool) -> None:
         """End a run: report its deals, unless the dealer knows them or sends nothing to this party."""
-        self._packs.drop((key, instance))
+        self._packs.pop((key, instance), None)
         self._hold_packs()
         summary = digest(sequence)
         if not (self.last or fetched) or (key in self._learned and self._learned[key].summary == summary):
@@ -254,7 +256,7 @@ class DealerLink:
         while len(self._learned) >= MAX_KEYS:
             oldest = next(iter(self._learned))
             del self._learned[oldest]
-            self._packs.drop(*[pack for pack in self._packs if pack[0] == oldest])
+            self._packs = {pack: deals for pack, deals in self._packs.items() if pack[0] != oldest}
         self._learned[key] = _Learned(summary)
 
     def set_timeout(self, seconds: float) -> None:
@@ -281,8 +283,3 @@ class DealerLink:
     def _lost(self) -> PartyLostError:
         self.close()
         return PartyLostError(self.provider, "the dealer is lost, or did not answer in time", STILL_THERE)
-
-
-def _read_head(contents: bytearray) -> tuple[bytes, int]:
-    key, instance, _, _ = PACK_HEAD.unpack_from(contents)
-    return key, instance

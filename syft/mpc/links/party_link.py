@@ -8,7 +8,6 @@ partly received frame can be continued later, so an aborted run leaves the conne
 from __future__ import annotations
 
 import collections
-import dataclasses
 import socket
 import struct
 import time
@@ -21,8 +20,7 @@ from syft.core.byte_budget import ByteBudget, Holding
 from syft.core.id_provider import ObjectId
 from syft.core.labels import printable
 from syft.exceptions import ByteBudgetError, PartyLostError, ProtocolError
-from syft.mpc.links.frame_layout import bytes_of, read_layout, write_layout
-from syft.mpc.links.frame_sinks import Sink, nowhere
+from syft.mpc.links.frame_layout import FrameTag, Sink, bytes_of, read_layout, write_layout
 
 DATA, ABORT = range(2)
 # kind, bytes of the layout, run, round, number of deals of this protocol, generation of seeds, bytes of the tensors
@@ -44,23 +42,6 @@ DOUBT_SECONDS = 2.0
 # Advice for a lost party whose shares may still exist.
 STILL_THERE = "No shares are lost. Retry when it answers again."
 UNSURE = "If its process ended, share the values again with other parties; if not, retry."
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class FrameTag:
-    """The run and the round of a frame.
-
-    Attributes:
-        run: the tag of the run, 33 bytes.
-        round: its round.
-        instance: the number of runs that its key was dealt for; 0 before the first deal.
-        seeds: the generation of the dealer's seeds; 0 before the first deal.
-    """
-
-    run: bytes
-    round: int
-    instance: int
-    seeds: int
 
 
 class PartyLink:
@@ -170,11 +151,11 @@ class PartyLink:
             sink, self._sink = self._sink, None
             if sink.tag is None:
                 continue
-            if sink.run != tag.run and sink.run not in self.over:
+            if sink.tag.run != tag.run and sink.tag.run not in self.over:
                 self._early = [*self._early[1 - MAX_EARLY :], (sink.tag, sink)]
                 self._doubt = self._doubt or time.monotonic()
             self._recount()
-            if sink.run == tag.run:
+            if sink.tag.run == tag.run:
                 return sink.groups
 
     def _begin(self, tag: FrameTag, layout: bytes | None) -> Sink | None:
@@ -191,7 +172,7 @@ class PartyLink:
         self._start += length
         reason = self._read_abort(theirs, instance, seeds) if kind == ABORT else None
         if run in self.over:
-            return nowhere(size)
+            return Sink.dropping(size)
         if reason is not None:
             if _attempt_of(run) == _attempt_of(tag.run):
                 raise reason
@@ -199,8 +180,8 @@ class PartyLink:
             self._aborted[_attempt_of(run)] = reason
             while len(self._aborted) > MAX_OVER:
                 del self._aborted[next(iter(self._aborted))]
-            return nowhere(0)
-        self._sink = nowhere(size)  # a frame that is refused below is dropped when it arrives
+            return Sink.dropping(0)
+        self._sink = Sink.dropping(size)  # a frame that is refused below is dropped when it arrives
         self._check_agreement(run, tag.run)
         found = FrameTag(run, number, instance, seeds)
         if run == tag.run:

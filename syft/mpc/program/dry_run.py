@@ -11,6 +11,7 @@ import random
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -161,18 +162,11 @@ def like(model: Link, shape: torch.Size) -> Link:
 # --- symbolic tensors ----------------------------------------------------------------------------------
 
 
-class _Nobody:
-    """A party of a dry run."""
-
-    def __init__(self, id: str) -> None:
-        self.id = id
-
-
 def encrypted_example() -> FixedPrecisionTensor:
     """Return the link of an encoded and shared tensor, with placeholder parties."""
     value = Value(torch.Size(()))
-    shares = {name: SymbolicShare(value, _Nobody(name)) for name in ("alice", "bob")}
-    provider: Any = _Nobody("carol")
+    shares = {name: SymbolicShare(value, SimpleNamespace(id=name)) for name in ("alice", "bob")}
+    provider: Any = SimpleNamespace(id="carol")
     return FixedPrecisionTensor(child=AdditiveSharingTensor(shares, crypto_provider=provider))
 
 

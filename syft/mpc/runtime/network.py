@@ -196,38 +196,20 @@ class Runtime:
                     group.lock.release()
 
 
-def _proven(worker: BaseWorker, peer: PeerIdentity, purpose: str, sock: socket.socket) -> PeerIdentity:
-    """Return a peer with the key that it proved, if its purpose needs one. Processes of one program have no keys."""
-    registry = getattr(worker, "acquaintances", None)
-    if purpose.partition(":")[0] not in _PINNED or registry is None or peer.circle is None:
-        return peer
-    return peer._replace(key=registry.prover.listen(sock, peer.id, purpose))
-
-
-def _accept_party(worker: PartyWorker, peer: PeerIdentity, purpose: str, sock: socket.socket) -> None:
-    """Accept the connection of another party of a group."""
-    peer = _proven(worker, peer, purpose, sock)
+def _accept(worker: PartyWorker, peer: PeerIdentity, purpose: str, sock: socket.socket) -> None:
+    """Accept a connection of another party: for a group, to the dealer, or to check that this worker can be reached."""
     kind, _, group = purpose.partition(":")
-    if kind in _PINNED and peer.key is None:
-        sock.close()  # the closed socket is stored, so that a waiting party fails at once
-    if peer.circle is not None:
-        worker.mpc_runtime.join(peer.circle)
-    worker.mpc_runtime.pending.arrive(peer.circle, peer.id, group, sock, peer.key)
-
-
-def _accept_dealing(worker: PartyWorker, peer: PeerIdentity, purpose: str, sock: socket.socket) -> None:
-    """Deal to a party, as long as its connection lasts."""
-    peer = _proven(worker, peer, purpose, sock)
-    if purpose.partition(":")[0] in _PINNED and peer.key is None:
+    registry = getattr(worker, "acquaintances", None)
+    if kind in _PINNED and registry is not None and peer.circle is not None:  # processes of one program have no keys
+        peer = peer._replace(key=registry.prover.listen(sock, peer.id, purpose))
+    if kind in (PROBE, PINNED_PROBE) or (kind in _PINNED and peer.key is None):
         sock.close()
-        return
-    worker.mpc_runtime.provider.serve(peer, sock)
-
-
-def _accept_probe(worker: PartyWorker, peer: PeerIdentity, purpose: str, sock: socket.socket) -> None:
-    """Show that this worker can be reached."""
-    _proven(worker, peer, purpose, sock)
-    sock.close()
+    if kind in (MESH, PINNED_MESH):  # a closed socket is stored too, so that a waiting party fails at once
+        if peer.circle is not None:
+            worker.mpc_runtime.join(peer.circle)
+        worker.mpc_runtime.pending.arrive(peer.circle, peer.id, group, sock, peer.key)
+    elif sock.fileno() >= 0:
+        worker.mpc_runtime.provider.serve(peer, sock)
 
 
 def _begin_notes(worker: PartyWorker, session: Session) -> None:
@@ -247,8 +229,6 @@ def _prepare(worker: PartyWorker) -> None:
     worker.mpc_runtime = Runtime(worker)
 
 
-PURPOSES.update(dict.fromkeys((MESH, PINNED_MESH), _accept_party))
-PURPOSES.update(dict.fromkeys((PROBE, PINNED_PROBE), _accept_probe))
-PURPOSES.update(dict.fromkeys((wire_protocol.PURPOSE, wire_protocol.PINNED_PURPOSE), _accept_dealing))
+PURPOSES.update(dict.fromkeys((MESH, PROBE, wire_protocol.PURPOSE, *_PINNED), _accept))
 WORKER_COMMANDS.update({cost_meter.BEGIN: _begin_notes, cost_meter.READ: _read_notes})
 SERVED.append(_prepare)

@@ -47,15 +47,13 @@ class SymbolicShareError(SyftError):
         super().__init__(WHY)
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class Value:
     """A shared tensor in a recording: an input with its pointers and link, or the result of a step."""
 
-    __slots__ = ("link", "shape", "shares")
-
-    def __init__(self, shape: torch.Size, shares: dict[Any, Any] | None = None, link: Any = None) -> None:
-        self.shape = shape
-        self.shares = shares
-        self.link = link
+    shape: torch.Size
+    shares: dict[Any, Any] | None = None
+    link: Any = None
 
 
 class SymbolicShare:

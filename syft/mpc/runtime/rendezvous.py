@@ -19,7 +19,7 @@ from syft.mpc.runtime import freed_memory, lockstep
 from syft.mpc.runtime.lockstep import LockstepParty
 from syft.mpc.runtime.party import Party, PartyCoroutine
 
-# The client of a run, and the run's id.
+# The client of a run, and the run's id: clients choose ids, so an id is unique for its client only.
 RunKey = tuple[object, ObjectId]
 Start = Callable[[Party], PartyCoroutine]
 Finish = Callable[[Any], None]

@@ -21,7 +21,6 @@ from syft.hosting.client import shapes_of as plan_shapes
 from syft.hosting.server import PREFIX, Facts
 from syft.messaging.hosting import HostSharesMessage, SharedInferenceMessage
 from syft.mpc.runtime import client
-from syft.mpc.runtime.worker import key_of
 from syft.mpc.serving.model_recording import record_model
 from syft.mpc.serving.request_limits import DEFAULT_REQUESTS, check_limit
 from syft.mpc.serving.server import encodings_of
@@ -141,8 +140,7 @@ def run_query(
     while len(ids) < count:
         ids.append(following_id(ids[-1]))
     messages = [SharedInferenceMessage(mine, name, version, run_id, ids[0]) for mine in shares]
-    key = key_of(streams[0].client.id, run_id)
-    client.post_run(list(zip(streams, messages, strict=True)), key, FailureGroup())
+    client.post_run(list(zip(streams, messages, strict=True)), (streams[0].client.id, run_id), FailureGroup())
     return fetch_results(streams, lambda stream: fetch(stream, ids))
 
 

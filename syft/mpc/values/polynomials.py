@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 
 import torch
 
@@ -36,33 +37,27 @@ def table_of(fitted: Fit, scale: int, is_slope: bool) -> Table:
     return tabulate(shape, scale)
 
 
-class Evaluator:
-    """The functions that polynomial links call."""
-
-    @staticmethod
-    def evaluate(fitted: Fit, link: FixedPrecisionTensor, is_slope: bool = False) -> FixedPrecisionTensor:
-        """Evaluate a fit."""
-        if link.is_shared:
-            table = table_of(fitted, link.scale, is_slope)
-            return link.like(client.run("piecewise", link.child, table.coefficients, **table.options))
-        numbers = link.child.double() / link.scale
-        made = fitted(numbers)
-        if is_slope:
-            start, stop = fitted.ends
-            made = torch.where((numbers >= start) & (numbers <= stop), made, 0.0)
-        return link.like(encode_plain(made, link.scale, link.field))
-
-    @staticmethod
-    def slope(fitted: Fit, link: FixedPrecisionTensor) -> FixedPrecisionTensor:
-        """Compute the derivative of a fit: 0 before and after its intervals."""
-        return Evaluator.evaluate(fitted.slope(), link, is_slope=True)
-
-    @staticmethod
-    def error(fitted: Fit, link: FixedPrecisionTensor) -> float:
-        """Return the error that a format adds to a fit."""
-        if not link.is_shared:
-            return 0.5 / link.scale
-        return table_of(fitted, link.scale, False).error + 1.5 / link.scale
+def evaluate(fitted: Fit, link: FixedPrecisionTensor, is_slope: bool = False) -> FixedPrecisionTensor:
+    """Evaluate a fit."""
+    if link.is_shared:
+        table = table_of(fitted, link.scale, is_slope)
+        return link.like(client.run("piecewise", link.child, table.coefficients, **table.options))
+    numbers = link.child.double() / link.scale
+    made = fitted(numbers)
+    if is_slope:
+        start, stop = fitted.ends
+        made = torch.where((numbers >= start) & (numbers <= stop), made, 0.0)
+    return link.like(encode_plain(made, link.scale, link.field))
 
 
-register_evaluator(Evaluator)
+def slope(fitted: Fit, link: FixedPrecisionTensor) -> FixedPrecisionTensor:
+    """Compute the derivative of a fit: 0 before and after its intervals."""
+    return evaluate(fitted.slope(), link, is_slope=True)
+
+
+def error(fitted: Fit, link: FixedPrecisionTensor) -> float:
+    """Return the error that a format adds to a fit."""
+    return table_of(fitted, link.scale, False).error + 1.5 / link.scale if link.is_shared else 0.5 / link.scale
+
+
+register_evaluator(sys.modules[__name__])
