@@ -10,8 +10,8 @@ from syft.mpc.program.program import as_program
 from syft.mpc.runtime import network, worker  # noqa: F401  (registers worker commands)
 from syft.mpc.runtime.cost_meter import count
 from syft.mpc.serving import endpoint, server  # noqa: F401  (registers worker commands)
+from syft.mpc.serving.client import ModelClient, connect
 from syft.mpc.serving.invitation import Invitation
-from syft.mpc.serving.query import ModelClient, connect
 from syft.mpc.serving.serve import ServedModel, serve
 from syft.mpc.tools.check import check
 from syft.mpc.tools.profile import profile

@@ -16,7 +16,6 @@ from syft.config import current
 from syft.core.id_provider import ObjectId
 from syft.exceptions import PartyLostError, ProtocolError, SyftError
 from syft.mpc.runtime import freed_memory, lockstep
-from syft.mpc.runtime.lockstep import LockstepParty
 from syft.mpc.runtime.party import Party, PartyCoroutine
 
 # The client of a run, and the run's id: clients choose ids, so an id is unique for its client only.
@@ -50,7 +49,6 @@ class Rendezvous:
         self.key = key
         self.count = count
         self.seats: list[Participant | None] = [None] * seats
-        self.computed: list[Any] = []
         self.is_done = False
         self.error: Exception | None = None
 
@@ -70,7 +68,7 @@ class Rendezvous:
                 raise ProtocolError(
                     "The parties of a run received different requests, or hold shares of different shapes."
                 )
-            parties = [LockstepParty(index, self.count, self.computed) for index in range(len(seated))]
+            parties = lockstep.parties(self.count, len(seated) > self.count)
             coroutines = [seat.start(party) for party, seat in zip(parties, seated, strict=True)]
             results = lockstep.drive(coroutines, self.count, self.key)
             for seat, result in zip(seated, results, strict=True):

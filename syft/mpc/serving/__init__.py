@@ -1,4 +1,5 @@
-"""Encrypted models that clients query: invited by the owner (`serve`, `query`), or as users of nodes (`client`).
+"""Encrypted models that clients query, invited by the owner (`serve`) or as users of nodes.
 
-The parties' side is `server` for both, and `endpoint` for invited clients. Plain models are in `syft.hosting`.
+The clients' side is `client`. The parties' side is `server`, and `endpoint` for invited clients. Plain models are in
+`syft.hosting`.
 """

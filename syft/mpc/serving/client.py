@@ -1,4 +1,4 @@
-"""The client's side of encrypted models: hosting one at workers, and querying it.
+"""The client's side of encrypted models: hosting one at workers, and querying it, as a user or by invitation.
 
 The owner splits the model into shares here and sends each party its part of a fixed program. From then on the owner has
 no part in requests. A client splits its inputs into shares itself, sends each party its shares, and adds up the shares
@@ -9,18 +9,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId
-from syft.exceptions import ModelError, ObjectNotFoundError, PinnedPartyError, SyftError
+from syft.core.tensor import AbstractTensor
+from syft.exceptions import (
+    ModelError,
+    ObjectNotFoundError,
+    PinnedPartyError,
+    ProtocolError,
+    SyftError,
+    WorkerLostError,
+)
+from syft.hook.syft_tensor import SyftTensor
 from syft.hosting.client import inputs_of, plain_plan
 from syft.hosting.client import shapes_of as plan_shapes
 from syft.hosting.server import PREFIX, Facts
 from syft.messaging.hosting import HostSharesMessage, SharedInferenceMessage
 from syft.mpc.runtime import client
+from syft.mpc.serving import endpoint
+from syft.mpc.serving.invitation import Invitation, Server
 from syft.mpc.serving.model_recording import record_model
 from syft.mpc.serving.request_limits import DEFAULT_REQUESTS, check_limit
 from syft.mpc.serving.server import encodings_of
@@ -28,16 +39,19 @@ from syft.mpc.serving.tensor_encoding import Encodings, Shares, is_share, shapes
 from syft.mpc.values.sharing import generate_shares
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import following_id
+from syft.workers.base import BaseWorker
 from syft.workers.delegation.introduction import fingerprints_of, introduce
-from syft.workers.transport.stream import FailureGroup, Stream
+from syft.workers.peer import PeerWorker
+from syft.workers.transport import handshake
+from syft.workers.transport.socket_stream import SocketStream
+from syft.workers.transport.stream import FailureGroup, InlineStream, Stream, close_all
 from syft.workers.virtual import VirtualWorker
-
-if TYPE_CHECKING:
-    from syft.workers.base import BaseWorker
 
 T = TypeVar("T")
 # Fractional bits of a hosted model: errors of about 1e-4, numbers up to 2^29.
 PRECISION = {"base": 2, "precision_fractional": 16}
+# Seconds until a server must accept the connection of an invited client.
+_CONNECT_TIMEOUT = 30.0
 
 
 class EncryptedDraft:
@@ -176,3 +190,128 @@ def add_results(
     totals = [sum(column[1:], column[0]) for column in zip(*rows, strict=True)]
     decoded = tuple([encoding.decode(total) for encoding, total in zip(encodings, totals, strict=True)])
     return decoded[0] if len(decoded) == 1 else decoded
+
+
+# --- by invitation ------------------------------------------------------------------------------------------------
+
+
+class ModelClient:
+    """A client of one served model.
+
+    Args:
+        worker: the worker that queries models served by workers of this process; the local worker by default.
+    """
+
+    def __init__(self, worker: BaseWorker | None = None) -> None:
+        self._worker = worker
+        self._invitation: Invitation | None = None
+        self._streams: list[Stream] = []
+        self._left: int | None = None
+
+    def connect_to_model(
+        self,
+        invitation: Invitation | str,
+        in_shape: Sequence[int] | None = None,
+        out_shape: Sequence[int] | None = None,
+    ) -> ModelClient:
+        """Connect to the servers of a model.
+
+        Args:
+            invitation: from the model's owner, or its text.
+            in_shape: the expected shape of an input, to be checked.
+            out_shape: the expected shape of a result, to be checked.
+        """
+        if self._invitation is not None:
+            raise SyftError("This client is connected to a model already. Make another client for another model.")
+        invited = invitation if isinstance(invitation, Invitation) else Invitation.from_text(invitation)
+        for verb, shape, encodings in (("takes", in_shape, invited.inputs), ("gives", out_shape, invited.outputs)):
+            if shape is not None and (tuple(shape),) != shapes_of(encodings):
+                raise SyftError(f"The served model {verb} {show_shapes(shapes_of(encodings))}, not {tuple(shape)}.")
+        client = BaseWorker(None, invited.client_id, auto_add=False)
+        try:
+            for server in invited.servers:
+                self._streams.append(self._open(client, server, invited.name))
+        except Exception:
+            self.close()
+            raise
+        self._invitation, self._left = invited, invited.requests
+        return self
+
+    def _open(self, client: BaseWorker, server: Server, name: str) -> Stream:
+        if server.address is not None:
+            try:
+                sock = handshake.connect(server.address, endpoint.purpose_of(name), timeout=_CONNECT_TIMEOUT)
+            except OSError:
+                raise _rejected(server.id) from None
+            peer = PeerWorker(server.id)
+            peer.lost_reason = "it closed the connection."
+            return SocketStream(client, peer, sock)
+        worker = (self._worker or local_worker()).get_worker(server.id, fail_hard=True)
+        if not isinstance(worker, VirtualWorker):
+            raise SyftError(f"Worker {server.id!r} is not in this process, and the invitation has no address for it.")
+        session = endpoint.open_invited_session(worker, client.id, name)
+        stream: InlineStream = worker.open_stream(client)
+        session.may_wait = stream.session.may_wait
+        stream.session.close()
+        stream.session = session
+        return stream
+
+    @property
+    def requests_left(self) -> int | None:
+        """The number of requests left, as the servers reported last; None: unlimited."""
+        return self._left
+
+    def query_model(self, *inputs: Any) -> torch.Tensor | tuple[torch.Tensor, ...]:
+        """Query the model, and return its result: a tensor, or a tuple of tensors.
+
+        Args:
+            *inputs: plain tensors, of the shapes that the model takes.
+        """
+        if self._invitation is None or not self._streams:
+            raise SyftError("This client is not connected to a model. Call client.connect_to_model(invitation).")
+        invitation, subject = self._invitation, "The served model"
+        if any(isinstance(given, SyftTensor | AbstractTensor) for given in inputs):
+            raise SyftError("query_model() takes plain tensors: they are split into shares here.")
+        tensors = [torch.as_tensor(given) for given in inputs]
+        shares = split_inputs(invitation.inputs, tensors, len(invitation.servers), subject)
+        name, count = invitation.name, len(invitation.outputs)
+        try:
+            results = run_query(self._streams, name, name, shares, count, self._fetch)
+        except WorkerLostError as error:
+            raise _rejected(error.worker_id) from None
+        return add_results(invitation.outputs, results, subject)
+
+    def _fetch(self, stream: Stream, ids: list[ObjectId]) -> list[object]:
+        """Fetch a server's shares of the results, and the number of requests that are left."""
+        result = stream.fetch(ids[0])
+        left, *received = result if type(result) is tuple and result else (None,)
+        if type(left) is not int:
+            raise ProtocolError(f"Server {stream.location.id!r} sent a message that is not a result.")
+        self._left = None if left < 0 else left
+        return received
+
+    def close(self) -> None:
+        """Disconnect; the invitation stays valid for the requests that are left."""
+        streams, self._streams, self._invitation = self._streams, [], None
+        close_all(streams)
+
+    def __enter__(self) -> ModelClient:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<ModelClient of {self._invitation!r}>" if self._invitation else "<ModelClient, not connected>"
+
+
+def _rejected(server_id: object) -> SyftError:
+    return SyftError(
+        f"Server {server_id!r} rejects this invitation, or is lost: the model's owner may have revoked it, or stopped "
+        "serving. Ask the owner for another one."
+    )
+
+
+def connect(invitation: Invitation | str, worker: BaseWorker | None = None) -> ModelClient:
+    """Connect to a served model: `sy.mpc.connect(invitation).query_model(x)`."""
+    return ModelClient(worker).connect_to_model(invitation)

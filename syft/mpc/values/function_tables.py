@@ -120,22 +120,13 @@ def _by_numpy(function: Function) -> Callable[[Any], Any]:
     return lambda places: function(torch.from_numpy(np.ascontiguousarray(places))).numpy()
 
 
-def tabulate(shape: FunctionShape, scale: int, pieces: int | None = None, tolerance: float | None = None) -> Table:
-    """Make the table of a function for numbers with a scale.
-
-    Args:
-        shape: the function.
-        scale: how many units make one, before and after.
-        pieces: how many pieces there are at least; as many as needed, if it is not given.
-        tolerance: how large the error may be, unless the largest table has more.
-    """
+def tabulate(shape: FunctionShape, scale: int) -> Table:
+    """Make the table of a function for numbers with a scale."""
     if not shape.start < shape.stop or not all(map(math.isfinite, (shape.start, shape.stop))):
         raise SyftError(f"The interval of a function must be finite and ascending, got {shape.start} to {shape.stop}.")
-    wanted = max(FINEST, 0.5 / scale) if tolerance is None else tolerance
-    first = MIN_WIDTH if pieces is None else max(1, math.ceil(math.log2(pieces)))
-    for width in range(first, MAX_WIDTH + 1):
+    for width in range(MIN_WIDTH, MAX_WIDTH + 1):
         made = _table(shape, scale, width)
-        if made.error <= wanted or pieces is not None:
+        if made.error <= max(FINEST, 0.5 / scale):
             break
     return made
 
