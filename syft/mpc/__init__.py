@@ -16,7 +16,7 @@ from syft.mpc.serving.serve import ServedModel, serve
 from syft.mpc.tools.check import check
 from syft.mpc.tools.profile import profile
 from syft.mpc.tools.validate import validate
-from syft.mpc.values import encoding, polynomials, sharing  # noqa: F401  (registers codec and sharing)
+from syft.mpc.values import encoding, function_tables, sharing  # noqa: F401  (registers codec and sharing)
 
 __all__ = [
     "Invitation",

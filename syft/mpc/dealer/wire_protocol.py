@@ -1,4 +1,4 @@
-"""The wire protocol between a dealer's process and a party's process, and the party's end of the connection.
+"""The wire protocol between a dealer's process and a party's process, and the party's end.
 
 The dealer sends each party of a group a seed; from then on the parties expand their shares by themselves. The dealer
 sends only values that it computes: corrections of shares to the last party, and public tensors to every party. It
@@ -13,10 +13,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
+import math
 import select
 import socket
 import struct
+from collections.abc import Callable
 from typing import Any
+
+import torch
 
 from syft.config import current
 from syft.core.byte_budget import ByteBudget, Holding
@@ -24,6 +28,7 @@ from syft.core.generator import KEY_BYTES, Generator
 from syft.core.id_provider import ObjectId
 from syft.core.labels import printable
 from syft.exceptions import ByteBudgetError, PartyLostError, ProtocolError, SerdeError
+from syft.mpc.dealer.deals import PartyContext, Shape, row_of
 from syft.mpc.links.party_link import STILL_THERE
 from syft.serde import serialize
 from syft.workers.transport.framing import FramedConnection
@@ -283,3 +288,84 @@ class DealerLink:
     def _lost(self) -> PartyLostError:
         self.close()
         return PartyLostError(self.provider, "the dealer is lost, or did not answer in time", STILL_THERE)
+
+
+class Corrections:
+    """The tensors that the dealer sends to a party for one deal; fetched when the first is needed."""
+
+    def __init__(self, fetch: Callable[[], memoryview]) -> None:
+        self._fetch = fetch
+        self._rest: memoryview | None = None
+        self.bytes = 0
+
+    @property
+    def was_fetched(self) -> bool:
+        """Whether the dealer had to send anything."""
+        return self._rest is not None
+
+    def __call__(self, shape: Shape) -> torch.Tensor:
+        """Return the next correction."""
+        if self._rest is None:
+            self._rest = self._fetch()
+        count = math.prod(shape)
+        if len(self._rest) < 8 * count:
+            raise ProtocolError("The dealer sent fewer bytes than the deal needs.")
+        piece, self._rest = self._rest[: 8 * count], self._rest[8 * count :]
+        self.bytes += len(piece)
+        if not count:
+            return torch.empty(shape, dtype=torch.int64)
+        return torch.frombuffer(piece, dtype=torch.int64).view(shape)
+
+    def check(self) -> None:
+        """Raise if bytes are left over."""
+        if self._rest:
+            raise ProtocolError("The dealer sent more bytes than the deal needs.")
+
+
+class RunDeals:
+    """The deals of one run at one party; `base` is the digest of the protocol and its arguments."""
+
+    def __init__(self, base: bytes, link: Callable[[], DealerLink]) -> None:
+        self._base = base
+        self._open = link
+        self._link: DealerLink | None = None
+        self._sequence: list[tuple[str, tuple[Any, ...]]] = []
+        self.key = b""
+        self.instance = 0
+        self.generation = 0
+        self.bytes = 0
+        self._fetched = False
+
+    def deal(self, kind: str, spec: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return this party's shares of a deal."""
+        row = row_of(kind)
+        spec = plain(spec)
+        if self._link is None:
+            self._link = self._open()
+            self.key = digest(self._base, kind, spec)
+            self.instance = self._link.begin(self.key)
+            self.generation = self._link.generation
+        position = len(self._sequence)
+        self._sequence.append((kind, spec))
+        label = label_of(self.key, self.instance, position, kind, spec)
+        link = self._link
+        corrections = Corrections(lambda: link.fetch(self.key, self.instance, position, kind, spec, label))
+        context = PartyContext(generator_for(link.seed, label), corrections, link.last)
+        dealt = tuple(row(context, *spec))
+        corrections.check()
+        self.bytes += corrections.bytes
+        self._fetched |= corrections.was_fetched
+        return dealt
+
+    def end(self) -> None:
+        """End a successful run; a lost dealer does not change its success."""
+        if self._link is not None:
+            try:
+                self._link.end(self.key, self.instance, self._sequence, self._fetched)
+            except ProtocolError as error:
+                logger.info("The deals of a run could not be reported to the dealer: %s", type(error).__name__)
+
+    def disagree(self, instance: int, generation: int) -> None:
+        """Catch up with another party that used more deals."""
+        if self._link is not None:
+            self._link.catch_up(self.key, instance, generation)

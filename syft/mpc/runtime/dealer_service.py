@@ -26,8 +26,7 @@ from syft.core.byte_budget import ByteBudget, ask, spending
 from syft.core.generator import KEY_BYTES
 from syft.core.id_provider import is_id
 from syft.exceptions import ByteBudgetError, ProtocolError, SerdeError
-from syft.mpc.dealer.broadcast import Broadcasts
-from syft.mpc.dealer.deals import WITH_COMMON, Compute, DealerContext, bytes_of_deal, row_of
+from syft.mpc.dealer.deals import WITH_COMMON, Broadcasts, Compute, DealerContext, bytes_of_deal, row_of
 from syft.mpc.dealer.wire_protocol import (
     ASK,
     BEGIN,

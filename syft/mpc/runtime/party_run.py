@@ -13,8 +13,8 @@ from syft.core.references import Ref
 from syft.core.trees import SCALARS, map_tensors
 from syft.exceptions import PartyLostError, ProtocolError
 from syft.mpc.dealer import wire_protocol
-from syft.mpc.dealer.run_deals import RunDeals
-from syft.mpc.links import party_link, poll
+from syft.mpc.dealer.wire_protocol import RunDeals
+from syft.mpc.links import party_link
 from syft.mpc.links.frame_layout import FrameTag, write_layout
 from syft.mpc.links.party_link import PartyLink
 from syft.mpc.runtime.group import Group
@@ -101,7 +101,7 @@ class PartyRun:
                 reading[link] = functools.partial(link.receive, tag, layout)
                 sources[link] = (index, expected)
         try:
-            received = poll.transfer(writing, reading, self.timeout)
+            received = party_link.transfer(writing, reading, self.timeout)
         except party_link.DisagreementError as error:
             self.deals.disagree(error.tag.instance, error.tag.seeds)
             raise
@@ -158,7 +158,7 @@ class PartyRun:
                 notified.append(link)
             except (ProtocolError, OSError):  # this member is lost too
                 continue
-        poll.drain(notified, _ABORT_TIMEOUT)
+        party_link.drain(notified, _ABORT_TIMEOUT)
 
 
 _ANSWERS: dict[type, Callable[..., Any]] = {Open: PartyRun._opened, Exchange: PartyRun._exchanged}
