@@ -134,7 +134,10 @@ MESSAGES = [
 
 
 def test_all_kinds_of_messages_are_tried():
-    assert {type(message) for message in MESSAGES} | set(endpoint._ROUTES) == {*MESSAGE_TYPES, SharedInferenceMessage}
+    assert {type(message) for message in MESSAGES} | set(endpoint.InvitedSession.routes) == {
+        *MESSAGE_TYPES,
+        SharedInferenceMessage,
+    }
 
 
 ROW = StepsMessage(((b"", True, "torch.Tensor.add", bytes(16), (5).to_bytes(16, "big"), 1),))

@@ -58,7 +58,7 @@ class World:
                 try:
                     worker.mpc_runtime.run(
                         Client(client), message, index, len(parties) + helper,
-                        lambda party: protocol(party, *mine), lambda result: results.__setitem__(index, result),
+                        lambda: (lambda party: protocol(party, *mine), None), lambda result: results.__setitem__(index, result),
                     )  # fmt: skip
                 except Exception as error:
                     errors[index] = error

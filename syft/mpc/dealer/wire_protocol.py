@@ -290,38 +290,6 @@ class DealerLink:
         return PartyLostError(self.provider, "the dealer is lost, or did not answer in time", STILL_THERE)
 
 
-class Corrections:
-    """The tensors that the dealer sends to a party for one deal; fetched when the first is needed."""
-
-    def __init__(self, fetch: Callable[[], memoryview]) -> None:
-        self._fetch = fetch
-        self._rest: memoryview | None = None
-        self.bytes = 0
-
-    @property
-    def was_fetched(self) -> bool:
-        """Whether the dealer had to send anything."""
-        return self._rest is not None
-
-    def __call__(self, shape: Shape) -> torch.Tensor:
-        """Return the next correction."""
-        if self._rest is None:
-            self._rest = self._fetch()
-        count = math.prod(shape)
-        if len(self._rest) < 8 * count:
-            raise ProtocolError("The dealer sent fewer bytes than the deal needs.")
-        piece, self._rest = self._rest[: 8 * count], self._rest[8 * count :]
-        self.bytes += len(piece)
-        if not count:
-            return torch.empty(shape, dtype=torch.int64)
-        return torch.frombuffer(piece, dtype=torch.int64).view(shape)
-
-    def check(self) -> None:
-        """Raise if bytes are left over."""
-        if self._rest:
-            raise ProtocolError("The dealer sent more bytes than the deal needs.")
-
-
 class RunDeals:
     """The deals of one run at one party; `base` is the digest of the protocol and its arguments."""
 
@@ -348,13 +316,25 @@ class RunDeals:
         position = len(self._sequence)
         self._sequence.append((kind, spec))
         label = label_of(self.key, self.instance, position, kind, spec)
-        link = self._link
-        corrections = Corrections(lambda: link.fetch(self.key, self.instance, position, kind, spec, label))
-        context = PartyContext(generator_for(link.seed, label), corrections, link.last)
-        dealt = tuple(row(context, *spec))
-        corrections.check()
-        self.bytes += corrections.bytes
-        self._fetched |= corrections.was_fetched
+        link, rest = self._link, None
+
+        def received(shape: Shape) -> torch.Tensor:
+            """Return the next tensor that the dealer sends for this deal; fetched when the first is needed."""
+            nonlocal rest
+            if rest is None:
+                rest, self._fetched = link.fetch(self.key, self.instance, position, kind, spec, label), True
+            size = 8 * math.prod(shape)
+            if len(rest) < size:
+                raise ProtocolError("The dealer sent fewer bytes than the deal needs.")
+            piece, rest = rest[:size], rest[size:]
+            self.bytes += size
+            if not size:
+                return torch.empty(shape, dtype=torch.int64)
+            return torch.frombuffer(piece, dtype=torch.int64).view(shape)
+
+        dealt = tuple(row(PartyContext(generator_for(link.seed, label), received, link.last), *spec))
+        if rest:
+            raise ProtocolError("The dealer sent more bytes than the deal needs.")
         return dealt
 
     def end(self) -> None:

@@ -94,17 +94,11 @@ class PendingParties:
                 self._arrived.pop(name).sock.close()
             self._news.notify_all()
 
-    def leave(self, circle: Delegation) -> None:
-        """Close the connections of a delegation that has ended."""
+    def close(self, is_over: Callable[[Delegation | None], bool]) -> None:
+        """Close the waiting connections of some delegations."""
         with self._news:
-            for key in [key for key in self._arrived if key[0] is circle]:
+            for key in [key for key in self._arrived if is_over(key[0])]:
                 self._arrived.pop(key).sock.close()
-
-    def close(self) -> None:
-        """Close all waiting connections."""
-        with self._news:
-            while self._arrived:
-                self._arrived.popitem()[1].sock.close()
 
     def arrived(self, circle: Delegation | None, group: str, peer: ObjectId, timeout: float = 0.0) -> Arrival | None:
         """Return the connection that another party opened; None if it has not."""

@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from syft.mpc.runtime.dealer_service import Provider
 from syft.mpc.runtime.group import MESH, PINNED_MESH, PINNED_PROBE, PROBE, Group, PendingParties
 from syft.mpc.runtime.party import Party
 from syft.mpc.runtime.party_run import ATTEMPTS, PartyRun
-from syft.mpc.runtime.rendezvous import Finish, Start
+from syft.mpc.runtime.rendezvous import Finish, Prepare, Start
 from syft.workers.execution.execute import WORKER_COMMANDS
 from syft.workers.transport.socket_stream import PURPOSES, SERVED, PeerIdentity
 
@@ -74,20 +74,23 @@ class Runtime:
         message: RunMessage,
         index: int,
         seats: int,
-        start: Start,
+        prepare: Prepare,
         finish: Finish,
         pins: Mapping[ObjectId, str] | None = None,
     ) -> None:
-        """Take part in a run until its end."""
+        """Take part in a run until its end; if this party can't, the others are notified."""
         with self._client_timeout(session), self._group(session, message, seats, pins) as group:
-            if PartyRun(group, message).tag[: party_link.ID_BYTES] in group.over:
+            run = PartyRun(group, message)
+            if run.tag[: party_link.ID_BYTES] in group.over:
                 raise ProtocolError(f"Run {message.run_id!r} is over. Another run needs another id.")
             # A helper can't see that the others start again, so a run with a helper has one attempt.
             attempts = ATTEMPTS if group.helper is None else 1
             started = time.perf_counter()
+            start: Start | None = None
             for attempt in range(attempts):
                 run = PartyRun(group, message, attempt)
                 try:
+                    start = start or prepare()[0]
                     group.connect_pinned(run.timeout)
                     finish(run.drive(start(Party(index, len(message.parties)))))
                     run.deals.end()
@@ -104,20 +107,6 @@ class Runtime:
                     group.end(run.tag)
                     cost = cost_meter.Cost(time.perf_counter() - started, run.rounds, run.sent, run.deals.bytes)
                     self.notes.add(session.circle or session.client_id, message.run_id, cost)
-
-    def give_up(
-        self,
-        session: Session,
-        message: RunMessage,
-        seats: int,
-        error: Exception,
-        pins: Mapping[ObjectId, str] | None = None,
-    ) -> None:
-        """Notify the other parties that this one can't take part in a run."""
-        with self._client_timeout(session), self._group(session, message, seats, pins) as group:
-            run = PartyRun(group, message)
-            run.give_up(error)
-            group.end(run.tag)
 
     def _client_timeout(self, session: Session) -> AbstractContextManager[object]:
         """Limit the stream timeout to that of the client."""
@@ -160,30 +149,27 @@ class Runtime:
             self._circles.add(circle)
         circle.at_end(lambda: self._leave_circle(circle))
 
-    def _leave_circle(self, circle: Delegation) -> None:
+    def _close_groups(self, is_left: Callable[[Any], bool]) -> None:
+        """Close the groups of some clients, given by their order."""
         with self._lock:
-            left = [
-                self._groups.pop(key) for key in list(self._groups) if type(key[0]) is tuple and key[0][0] is circle
-            ]
+            left = [self._groups.pop(key) for key in list(self._groups) if is_left(key[0])]
         for group in left:
             group.close()
-        self.pending.leave(circle)
+
+    def _leave_circle(self, circle: Delegation) -> None:
+        self._close_groups(lambda order: type(order) is tuple and order[0] is circle)
+        self.pending.close(lambda other: other is circle)
         self.notes.forget(circle)
 
     def leave(self, session: Session) -> None:
         """Close the groups of a session that has ended, and abort their runs."""
-        order = run_order(session)
-        with self._lock:
-            left = [self._groups.pop(key) for key in list(self._groups) if key[0] == order]
-        for group in left:
-            group.close()
+        mine = run_order(session)
+        self._close_groups(lambda order: order == mine)
 
     def close(self) -> None:
         """Close all groups."""
-        with self._lock:
-            while self._groups:
-                self._groups.popitem()[1].close()
-        self.pending.close()
+        self._close_groups(lambda order: True)
+        self.pending.close(lambda circle: True)
 
     def _make_room(self, order: object) -> None:
         """Close the oldest groups of a client, except those with a run."""

@@ -22,6 +22,8 @@ from syft.mpc.runtime.party import Party, PartyCoroutine
 RunKey = tuple[object, ObjectId]
 Start = Callable[[Party], PartyCoroutine]
 Finish = Callable[[Any], None]
+# Returns the start function, and what must be equal at every party.
+Prepare = Callable[[], tuple[Start, object]]
 # Limits runs that wait for parties: a client that never calls the others must not fill the memory.
 MAX_OPEN = 256
 _open: dict[RunKey, Rendezvous] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,7 +16,7 @@ from syft.messaging.message import RunMessage
 from syft.mpc.runtime import rendezvous
 from syft.mpc.runtime.party import MAX_PARTIES
 from syft.mpc.runtime.protocol_registry import ProtocolSpec, entry_of
-from syft.mpc.runtime.rendezvous import Finish, Start
+from syft.mpc.runtime.rendezvous import Finish, Prepare, Start
 from syft.pointers.remote_call import following_id
 from syft.workers.access.policy import check_release
 from syft.workers.execution.copies import copy_tensor
@@ -116,29 +116,24 @@ def join_run(
     session: Session,
     message: RunMessage,
     seat: tuple[int, int],
-    prepare: Callable[[], tuple[Start, object]],
+    prepare: Prepare,
     finish: Finish,
     subject: str,
     pins: Mapping[ObjectId, str] | None = None,
 ) -> None:
     """Run one party's part of a protocol, and raise an error without numbers if it fails.
 
-    `prepare` returns the start function, and what must be equal at every party. The other parties are notified if it
-    fails. With `pins`, parties and dealer prove these key fingerprints; without, they are identified by id.
+    The other parties are notified if `prepare` fails. With `pins`, parties and dealer prove these key fingerprints;
+    without, they are identified by id.
     """
     key = (session.client_id, message.run_id)
     runtime = runtime_of(worker, session)
     index, seats = seat
     try:
-        try:
-            start, agreement = prepare()
-        except Exception as error:
-            if runtime is not None:
-                runtime.give_up(session, message, seats, error, pins)
-            raise
         if runtime is not None:
-            runtime.run(session, message, index, seats, start, finish, pins)
+            runtime.run(session, message, index, seats, prepare, finish, pins)
         else:
+            start, agreement = prepare()
             participant = rendezvous.Participant(worker.id, start, finish, agreement)
             rendezvous.join(key, index, len(message.parties), seats, participant, session.may_wait)
     except Exception as error:

@@ -16,7 +16,6 @@ import re
 import socket
 import threading
 import weakref
-from collections.abc import Callable, Mapping
 from typing import Any, TypeGuard
 
 import torch
@@ -225,11 +224,6 @@ class InvitedSession(Session):
         self._reader = BaseWorker(None, os.urandom(16).hex(), auto_add=False)
 
     @property
-    def routes(self) -> Mapping[type, Callable[..., Any]]:  # type: ignore[override]
-        """The messages that an invited client may send."""
-        return _ROUTES
-
-    @property
     def reader(self) -> BaseWorker:
         """A worker that holds no objects and knows no workers, so that no name in a message can be resolved."""
         return self._reader
@@ -299,7 +293,7 @@ def _give_result(worker: BaseWorker, session: InvitedSession, message: ObjectReq
     return (-1 if left is None else left, *[OutgoingCopy(share, session, result_id, False) for share in shares])
 
 
-_ROUTES: dict[type, Callable[..., Any]] = {SharedInferenceMessage: _run, ObjectRequestMessage: _give_result}
+InvitedSession.routes = {SharedInferenceMessage: _run, ObjectRequestMessage: _give_result}
 
 
 def _serve_invited(worker: BaseWorker, peer: PeerIdentity, purpose: str, sock: socket.socket) -> None:

@@ -28,7 +28,6 @@ from syft.core.observers import unwatched, watching
 from syft.core.trees import iter_tensors
 from syft.display import grid_html, grid_text
 from syft.exceptions import DriftError, SyftError
-from syft.mpc.program.cache import op_by_op
 from syft.mpc.rules.public_scaling import PRODUCT_BITS
 from syft.mpc.rules.types import Link, Operation
 from syft.mpc.runtime import recording
@@ -123,7 +122,6 @@ class Validation:
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Validation:
-        self._stack.enter_context(op_by_op())
         self._stack.enter_context(self._origins)
         self._stack.enter_context(watching(self._watch))
         return self
