@@ -17,7 +17,7 @@ from benchmarks.crypten_side import LONG
 from benchmarks.measure import Row
 from benchmarks.mpc_rows import WORK, Work, inputs
 from benchmarks.rival import Rival, crypten
-from syft.mpc.runtime.lockstep import count
+from syft.mpc.runtime.cost_meter import count
 from syft.workers.process.worker import ProcessWorker
 
 AHEAD = {"lockstep": 5, "processes": 2}  # how many times quicker than CrypTen

@@ -32,12 +32,7 @@ ArgsShape = Sequence[Sequence[int]]
 
 
 def as_plan(model: object, args_shape: ArgsShape | None = None) -> Plan:
-    """Return a model as a built plan.
-
-    Args:
-        model: a plan, or a module.
-        args_shape: the input shapes of a module, as [(1, 64)]; a built plan has its own.
-    """
+    """Return a model as a built plan; a module needs its input shapes, as [(1, 64)]."""
     if isinstance(model, torch.nn.Module):
         if args_shape is None:
             raise ModelError(

@@ -51,13 +51,7 @@ Facts = dict[str, Any]
 
 
 class Hosted(AbstractObject):
-    """The base of hosted models.
-
-    Args:
-        name: the name of the model.
-        allow_download: whether other users may download it.
-        allow_remote_inference: whether other users may query it.
-    """
+    """The base of hosted models."""
 
     is_encrypted = False
     pointer_kind = "model"
@@ -86,15 +80,7 @@ class Hosted(AbstractObject):
 
 
 class HostedModel(Hosted):
-    """A plain model.
-
-    Args:
-        name: the name of the model.
-        model: a plan, or a wrapped script module.
-        allow_download: whether other users may download it.
-        allow_remote_inference: whether other users may query it.
-        inputs: the shapes that it was built with.
-    """
+    """A plain model: a plan, or a wrapped script module, with the input shapes that it was built with."""
 
     def __init__(
         self, name: str, model: object, allow_download: bool, allow_remote_inference: bool, inputs: object = ()

@@ -6,19 +6,18 @@ Importing the package registers protocols, rules for torch operations, tensor me
 
 from syft._lazy import publish as _publish
 from syft.mpc import optimizers, protocols, rules, tensor_methods  # noqa: F401  (registers rules and methods)
-from syft.mpc.program import plans  # noqa: F401  (runs plans on shared tensors)
 from syft.mpc.program.cache import op_by_op
 from syft.mpc.program.program import as_program
 from syft.mpc.runtime import network, worker  # noqa: F401  (registers worker commands)
 from syft.mpc.runtime.cost_meter import count
-from syft.mpc.serving import endpoint, guest_session, server  # noqa: F401  (registers worker commands)
+from syft.mpc.serving import endpoint, server  # noqa: F401  (registers worker commands)
+from syft.mpc.serving.client import ModelClient, connect
 from syft.mpc.serving.invitation import Invitation
-from syft.mpc.serving.query import ModelClient, connect
 from syft.mpc.serving.serve import ServedModel, serve
 from syft.mpc.tools.check import check
 from syft.mpc.tools.profile import profile
 from syft.mpc.tools.validate import validate
-from syft.mpc.values import encoding, polynomials, sharing  # noqa: F401  (registers codec and sharing)
+from syft.mpc.values import encoding, function_tables, sharing  # noqa: F401  (registers codec and sharing)
 
 __all__ = [
     "Invitation",

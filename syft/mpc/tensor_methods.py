@@ -82,13 +82,9 @@ class EncryptionMethods:
 
     fix_precision = fix_prec
 
-    def fix_prec_(
-        self: Any, *args: object, storage: str = "auto", field_type: str = "int100", base: int | None = None,
-        precision_fractional: int | None = None, field: int | None = None, kappa: int | None = None,
-    ) -> Any:  # fmt: skip
+    def fix_prec_(self: Any, *args: object, **options: Any) -> Any:
         """Encode in place; arguments as for `fix_precision`."""
-        options = _given(base=base, precision_fractional=precision_fractional, field=field, kappa=kappa)
-        return _become(self, self.fix_prec(*args, storage=storage, field_type=field_type, **options))
+        return _become(self, self.fix_prec(*args, **options))
 
     fix_precision_ = fix_prec_
 
@@ -148,18 +144,9 @@ class EncryptionMethods:
         shared = split(self, owners, **options) if link is None else link.share(*owners, **options)
         return shared if no_wrap else _wrapped(shared, self, requires_grad)
 
-    def share_(
-        self: Any,
-        *owners: WorkerOrId | Sequence[WorkerOrId],
-        field: int | None = None,
-        crypto_provider: WorkerOrId | None = None,
-        protocol: str | None = None,
-        requires_grad: bool = False,
-        insecure: bool = False,
-    ) -> Any:
+    def share_(self: Any, *owners: WorkerOrId | Sequence[WorkerOrId], **options: Any) -> Any:
         """Share in place; arguments as for `share`."""
-        options = {"crypto_provider": crypto_provider, "protocol": protocol, "insecure": insecure}
-        return _become(self, self.share(*owners, field=field, requires_grad=requires_grad, **options))
+        return _become(self, self.share(*owners, **options))
 
     def encrypt(
         self: Any, protocol: str = "mpc", inplace: bool = False, workers: Sequence[WorkerOrId] = (),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 
 import torch
 
@@ -15,8 +14,7 @@ from syft.hosting import client as hosting_client
 from syft.messaging.hosting import HostSharesMessage, SharedInferenceMessage
 from syft.messaging.message import Operation
 from syft.mpc.serving import client as encrypted
-from syft.mpc.serving.client_shares import fetch_results
-from syft.mpc.serving.server import contents_of
+from syft.mpc.serving.client import fetch_results
 from syft.workers.delegation.introduction import introduce
 from syft.workers.websocket_client import WebsocketClientWorker
 
@@ -61,13 +59,11 @@ def host(model, nodes, holders, name=NAME, dealer="dealer", **more):
     return draft
 
 
-def plant(worker, part, version, shares=None):
+def plant(worker, parts, name, version, shares=None):
     """Host a part of a model at one of mallory's nodes, with shares of her choice and the victim's version."""
-    given = part.program.given
-    zeros = tuple([item if isinstance(item, int) else torch.zeros_like(item) for item in given])
-    part.program = dataclasses.replace(part.program, given=zeros if shares is None else shares)
-    part.version = version
-    message = HostSharesMessage(contents_of(part), part.name, True)
+    zeros = tuple([item if isinstance(item, int) else torch.zeros_like(item) for item in parts.given])
+    contents = parts._replace(given=zeros if shares is None else shares, version=version)
+    message = HostSharesMessage(tuple(contents), name, True)
     sy.local_worker.send_msg(message, worker)
 
 

@@ -14,7 +14,6 @@ from syft.hosting import client as hosting_client
 from syft.messaging.hosting import HostSharesMessage
 from syft.mpc.dealer import wire_protocol
 from syft.mpc.serving import client as encrypted
-from syft.mpc.serving.server import contents_of
 from syft.serde import serialize
 from syft.workers.delegation import dialer, introduction
 from syft.workers.delegation.grants import ADMIT, MEET
@@ -112,7 +111,7 @@ def steal_from(nodes, own, party):
     draft = encrypted.EncryptedDraft(
         torch.nn.Linear(FEATURES, CLASSES), NAME, cast, nodes["dealer"], True, [(1, FEATURES)]
     )
-    plant(own[other], draft._parts["ab".index(other)], facts["version"])
+    plant(own[other], draft.parts["ab".index(other)], NAME, facts["version"])
     with sy.config.override(stream_timeout=6.0):  # her own node waits that long for the honest one
         return steal(lambda x: run(cast, nodes["dealer"], facts, x))
 
@@ -223,7 +222,7 @@ def test_a_node_hosts_no_model_without_the_keys_of_its_parties(hook, town, model
     with client(hook, "alice", town) as (nodes,):
         cast = [nodes["a"], nodes["b"]]
         draft = encrypted.EncryptedDraft(model, "unpinned", cast, nodes["dealer"], True, [(1, FEATURES)])
-        contents = contents_of(draft._parts[0])
+        contents = tuple(draft.parts[0])
         first, second, dealer = contents[8]
         wrong = [
             (),
@@ -252,8 +251,8 @@ def evil(town, victim):
         draft = encrypted.EncryptedDraft(
             torch.nn.Linear(FEATURES, CLASSES), "evil", cast, nodes["dealer"], True, [(1, FEATURES)]
         )
-        for node, part in zip(cast, draft._parts, strict=True):
-            plant(node, part, part.version)
+        for node, parts in zip(cast, draft.parts, strict=True):
+            plant(node, parts, "evil", parts.version)
 
 
 def test_two_models_in_one_run_do_not_reveal_weights(mallory, evil, model):

@@ -160,7 +160,7 @@ def test_nothing_is_said_before_the_answer(nodes, alice):
 
 
 def test_other_purposes_are_not_served(nodes, alice):
-    """A worker that was introduced is no guest of a served model, and nothing that is not in the table."""
+    """A worker that was introduced is no invited client of a served model, and nothing that is not in the table."""
     ((token, proof, _),) = ask(alice[0], ADMIT, NAME, "peer-b")
     for purpose in ("mpc-serve:" + "0" * 32, "", "control", "é" * 100):
         sock, _, shown = knock(nodes[0], token, purpose)

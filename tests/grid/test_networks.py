@@ -317,10 +317,9 @@ def test_several_threads_ask_an_encrypted_model(make_worker):
 def test_forged_encrypted_models_are_refused(workers):
     from syft.messaging.hosting import HostSharesMessage
     from syft.mpc.serving.client import EncryptedDraft
-    from syft.mpc.serving.server import contents_of
 
     draft = EncryptedDraft(linear(), "linear", workers[:2], workers[2], True)
-    good = contents_of(draft._parts[0])
+    good = tuple(draft.parts[0])
     forged = [
         (),
         good[:-1],

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from syft.mpc.runtime import lockstep
+from syft.mpc.runtime import cost_meter
 from tests.mpc.function_rows import FORMATS, FUNCTIONS, Function, distances, encoded
 
 PICTURE = Path(__file__).parents[2] / "docs" / "images" / "function-errors.svg"
@@ -54,7 +54,7 @@ def rounds(function: Function, workers: Any) -> int:
     alice, bob, dealer = workers
     units = function.points(2**16)
     given = encoded(units if units.dim() > 1 else units[-4:], FORMATS["16 bits"], (alice, bob), dealer)
-    with lockstep.count() as tally:
+    with cost_meter.count() as tally:
         function.call(given)
     return tally.rounds
 

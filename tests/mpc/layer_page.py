@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from syft.mpc.runtime import lockstep
+from syft.mpc.runtime import cost_meter
 from tests.mpc.layers import LAYERS, module_of
 from tests.mpc.rows import encrypted
 
@@ -26,17 +26,17 @@ if that exceeds one.
 """
 
 
-def measure(name: str, workers: tuple[Any, Any, Any]) -> tuple[lockstep.RunCost, lockstep.RunCost]:
+def measure(name: str, workers: tuple[Any, Any, Any]) -> tuple[cost_meter.RunCost, cost_meter.RunCost]:
     """Run a layer on shares, there and back, and count."""
     alice, bob, dealer = workers
     module: Any = module_of(name)
     module.fix_precision(base=2, precision_fractional=16).share(alice, bob, crypto_provider=dealer)
     shape = LAYERS[name].shape
     x = encrypted(torch.ones(shape), (alice, bob), dealer, "2^-16").requires_grad_()
-    with lockstep.count() as there:
+    with cost_meter.count() as there:
         made = module(x)
     grad = encrypted(torch.ones(made.shape), (alice, bob), dealer, "2^-16")
-    with lockstep.count() as back:
+    with cost_meter.count() as back:
         torch.autograd.backward(made, grad)
     return there, back
 

@@ -10,6 +10,7 @@ import torch
 
 from syft import config
 from syft.messaging.message import RunMessage
+from syft.mpc.runtime.cost_meter import Cost, RunCost
 from syft.mpc.runtime.network import Runtime
 from syft.workers.process.child import ProcessPeer, ServedWorker
 from syft.workers.transport import handshake
@@ -37,6 +38,7 @@ class World:
         self.listeners = {}
         for name, worker in self.workers.items():
             worker.mpc_runtime = Runtime(worker)
+            worker.mpc_runtime.notes.begin("me")
             self.listeners[name] = Listener(handshake.listen())
         for one, other in itertools.permutations(names, 2):
             address = Address.fresh(self.listeners[other].port)
@@ -56,7 +58,7 @@ class World:
                 try:
                     worker.mpc_runtime.run(
                         Client(client), message, index, len(parties) + helper,
-                        lambda party: protocol(party, *mine), lambda result: results.__setitem__(index, result),
+                        lambda: (lambda party: protocol(party, *mine), None), lambda result: results.__setitem__(index, result),
                     )  # fmt: skip
                 except Exception as error:
                     errors[index] = error
@@ -80,7 +82,11 @@ class World:
             listener.close()
 
     def cost(self, name):
-        return self.workers[name].mpc_runtime.cost
+        """Return the cost of all runs of the client "me" at a worker."""
+        total = RunCost()
+        for _, *figures in self.workers[name].mpc_runtime.notes._noted["me"]:
+            total.add(Cost(*figures))
+        return total
 
 
 def shares(count, *shape):

@@ -9,7 +9,7 @@ import torch
 
 import syft as sy
 from syft.exceptions import UnsupportedOperationError
-from syft.mpc.runtime import lockstep
+from syft.mpc.runtime import cost_meter
 from syft.mpc.runtime.protocol_registry import PROTOCOLS
 from tests.mpc import function_page, layer_page
 from tests.mpc.rows import MATRIX, REFUSED, A
@@ -85,14 +85,14 @@ def _inputs(row: Any) -> list[torch.Tensor]:
     return made
 
 
-def measure(row: Any, workers: tuple[Any, Any, Any]) -> lockstep.RunCost:
+def measure(row: Any, workers: tuple[Any, Any, Any]) -> cost_meter.RunCost:
     """Run a row on shares, and count."""
     alice, bob, dealer = workers
     args = [
         tensor if number in row.plain else tensor.fix_precision().share(alice, bob, crypto_provider=dealer)
         for number, tensor in enumerate(_inputs(row))
     ]
-    with lockstep.count() as tally:
+    with cost_meter.count() as tally:
         row.call(*args)
     return tally
 

@@ -11,8 +11,7 @@ import torch
 from syft import config
 from syft.exceptions import PartyLostError
 from syft.mpc.dealer import wire_protocol
-from syft.mpc.dealer.run_deals import RunDeals
-from syft.mpc.dealer.wire_protocol import DealerLink, generator_for, label_of
+from syft.mpc.dealer.wire_protocol import DealerLink, RunDeals, generator_for, label_of
 from syft.mpc.protocols.arithmetic import multiply
 from syft.mpc.runtime import dealer_service
 from syft.workers.transport import framing

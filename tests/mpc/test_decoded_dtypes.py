@@ -273,10 +273,10 @@ def test_invitations_tell_dtypes():
     plain, double = TensorEncoding((1,), 1000, 2**62), TensorEncoding((1,), 1000, 2**62, dtype="float64")
     assert len(plain.to_row()) == 4  # as earlier releases read it
     assert double.decode(torch.tensor([123456789123])).item() == 123456789.123
-    made = Invitation("0" * 32, "guest", (Server("a"), Server("b")), "c", (plain,), (double,))
+    made = Invitation("0" * 32, "client", (Server("a"), Server("b")), "c", (plain,), (double,))
     assert Invitation.from_text(made.to_text()) == made
     odd = Invitation(
-        "0" * 32, "guest", (Server("a"), Server("b")), "c", (plain,), (TensorEncoding((1,), 1, 4, dtype="int8"),)
+        "0" * 32, "client", (Server("a"), Server("b")), "c", (plain,), (TensorEncoding((1,), 1, 4, dtype="int8"),)
     )
     with pytest.raises(SyftError, match="damaged"):
         Invitation.from_text(odd.to_text())

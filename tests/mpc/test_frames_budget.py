@@ -10,10 +10,10 @@ import torch
 
 from syft.core.byte_budget import ByteBudget
 from syft.exceptions import ProtocolError
-from syft.mpc.dealer.deal_size import bytes_of_deal
+from syft.mpc.dealer.deals import bytes_of_deal
 from syft.mpc.links import party_link
-from syft.mpc.links.frame_layout import write_layout
-from syft.mpc.links.party_link import FrameTag, PartyLink
+from syft.mpc.links.frame_layout import FrameTag, write_layout
+from syft.mpc.links.party_link import PartyLink
 
 MiB = 1 << 20
 

@@ -13,7 +13,7 @@ from syft.mpc.compat import fss as documented
 from syft.mpc.dealer import deals
 from syft.mpc.protocols import fss
 from syft.mpc.ring import fss_keys
-from syft.mpc.runtime import lockstep
+from syft.mpc.runtime import cost_meter, lockstep
 from syft.mpc.values import sharing
 from syft.workers.process.worker import ProcessWorker
 from tests.depth import deep
@@ -160,7 +160,7 @@ def shared(value, count):
 def run(protocol, count, *values, **options):
     """Run a protocol on shares of values, and return what it opens to and what it cost."""
     given = zip(*[shared(value, count) for value in values], strict=True)
-    with lockstep.count() as tally:
+    with cost_meter.count() as tally:
         members = lockstep.parties(count)
         made = [protocol(party, *shares, **options) for party, shares in zip(members, given, strict=True)]
         return sum(lockstep.drive(made, count)), tally

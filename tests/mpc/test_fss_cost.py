@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import syft as sy
-from syft.mpc.dealer import broadcast
-from syft.mpc.dealer.broadcast import Broadcasts
+from syft.mpc.dealer import deals
+from syft.mpc.dealer.deals import Broadcasts
 from syft.mpc.protocols import fss
 from syft.mpc.ring import fss_keys
 from syft.mpc.runtime import dealer_service
@@ -109,7 +109,7 @@ def test_the_first_party_gets_no_corrections(make_world):
 
 
 def test_words_that_wait_for_another_party_are_bounded(monkeypatch):
-    monkeypatch.setattr(broadcast, "COMMON_BYTES", 100)
+    monkeypatch.setattr(deals, "COMMON_BYTES", 100)
     words, made = Broadcasts(), []
 
     def make(number):

@@ -297,14 +297,15 @@ def test_giving_up_before_it_begins(world):
     def take_part():
         try:
             world.workers["a"].mpc_runtime.run(
-                Client(), message, 0, 2, lambda party: opened(party, torch.ones(2).long()), print
+                Client(), message, 0, 2, lambda: (lambda party: opened(party, torch.ones(2).long()), None), print
             )
         except ProtocolError as error:
             errors[0] = error
 
     thread = threading.Thread(target=take_part)
     thread.start()
-    world.workers["b"].mpc_runtime.give_up(Client(), message, 2, KeyError("12345"))
+    with pytest.raises(KeyError):
+        world.workers["b"].mpc_runtime.run(Client(), message, 1, 2, lambda: {}["12345"], print)
     thread.join(60)
     assert "'b' aborted this run: KeyError" in str(errors[0])
     assert is_right(world, "ab")
@@ -313,7 +314,9 @@ def test_giving_up_before_it_begins(world):
 def test_a_result_that_can_not_be_kept(world):
     message = RunMessage((), "not kept", "opened", ("a", "b"), None, {}, 0)
     with pytest.raises(ZeroDivisionError):
-        world.workers["a"].mpc_runtime.run(Client(), message, 0, 2, lambda party: _nothing(), lambda result: 1 / 0)
+        world.workers["a"].mpc_runtime.run(
+            Client(), message, 0, 2, lambda: (lambda party: _nothing(), None), lambda result: 1 / 0
+        )
     assert is_right(world, "ab")
 
 

@@ -14,7 +14,7 @@ import torch
 import syft as sy
 from syft.exceptions import ObjectNotFoundError, PartyLostError, ProtocolError, SyftError, WorkerLostError
 from syft.mpc.runtime import client
-from syft.mpc.runtime.network import COST
+from syft.mpc.runtime.cost_meter import Meter
 from syft.mpc.runtime.protocol_registry import PROTOCOLS
 from syft.workers.process import worker as process_worker
 from syft.workers.process.worker import ProcessWorker
@@ -74,10 +74,6 @@ def told(*workers):
         except SyftError as error:
             errors.append(error)
     return errors
-
-
-def cost(worker):
-    return sy.local_worker.send_command(worker, (COST, None, (), {}))
 
 
 @pytest.mark.parametrize("count", [2, 3, 4])
@@ -145,13 +141,13 @@ def test_the_client_does_not_wait_and_values_do_not_pass_it(parties, carol):
 
 def test_cost_of_runs(parties, carol):
     x = share(torch.ones(1000, dtype=torch.int64), parties[:3], carol)
-    before = [cost(party) for party in parties[:3]]
-    run("test_open", x, times=3)
-    x * x
-    after = [cost(party) for party in parties[:3]]
-    for index, (one, other) in enumerate(zip(before, after, strict=True)):
-        runs, rounds, sent, dealt = (b - a for a, b in zip(one, other, strict=True))
-        assert (runs, rounds) == (2, 4)
+    with Meter() as meter:
+        run("test_open", x, times=3)
+        x * x
+    assert len(meter.costs) == 2
+    for index, costs in enumerate(zip(*meter.costs.values(), strict=True)):
+        _, rounds, sent, dealt = (sum(column) for column in zip(*costs, strict=True))
+        assert rounds == 4
         assert sent in (2 * 8000 * 4, 2 * 8000 * 5)  # a square opens one value, a product two
         assert dealt == (8000 if index == 2 else 0)
 

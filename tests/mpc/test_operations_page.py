@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from syft.mpc.runtime import lockstep
+from syft.mpc.runtime import cost_meter
 from syft.mpc.runtime.protocol_registry import PROTOCOLS
 from syft.mpc.values.function_tables import table_of
 from tests.mpc import function_page, page
@@ -70,7 +70,7 @@ def test_declared_costs_of_protocols(name: str) -> None:
     entry = PROTOCOLS[name]
     size = 6400
     args = [numbers(size, bits=20) + 2**21 for _ in range(2 if "divide" in name else 1)]
-    with lockstep.count() as tally:
+    with cost_meter.count() as tally:
         run(entry.function, 2, *args, **OPTIONS[name])
     assert tally.rounds == int(re.split(r"[, ]", entry.rounds)[0])
     # The numbers on the page are rounded up, by a sixth at most.
@@ -80,7 +80,7 @@ def test_declared_costs_of_protocols(name: str) -> None:
 @pytest.mark.parametrize("kind", ["log", "reciprocal"])
 def test_declared_costs_of_roots(kind: str) -> None:
     entry = PROTOCOLS["root"]
-    with lockstep.count() as tally:
+    with cost_meter.count() as tally:
         run(entry.function, 2, numbers(640, bits=20), kind=kind, scale=65536)
     said = {"log": (11, 480), "reciprocal": (13, 840)}[kind]
     assert "11 for log" in entry.rounds and "840 for reciprocal" in entry.bytes
@@ -90,7 +90,7 @@ def test_declared_costs_of_roots(kind: str) -> None:
 @pytest.mark.parametrize(("count", "more"), [(2, 13), (8, 13), (10, 13), (16, 23), (32, 23)])
 def test_declared_costs_of_softmax(count: int, more: int) -> None:
     entry = PROTOCOLS["softmax"]
-    with lockstep.count() as tally:
+    with cost_meter.count() as tally:
         run(entry.function, 2, numbers(64, count, bits=18), dim=1, scale=65536)
     assert entry.rounds == "7 log2(k) + 13 (k > 15: 23)"
     assert tally.rounds == 7 * math.ceil(math.log2(count)) + more

@@ -25,7 +25,7 @@ def test_parties_with_different_options_compute_nothing(make_world):
         message = RunMessage((3,), "one run", "multiply", ("a", "b"), "dealer", {"divisor": index + 1}, 0)
         try:
             world.workers[name].mpc_runtime.run(
-                Client(), message, index, 2, lambda party: multiply(party, x[index], x[index]),
+                Client(), message, index, 2, lambda: (lambda party: multiply(party, x[index], x[index]), None),
                 lambda result: results.__setitem__(index, result),
             )  # fmt: skip
         except ProtocolError as error:

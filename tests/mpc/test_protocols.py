@@ -11,7 +11,7 @@ from syft.core.generator import local
 from syft.exceptions import SyftError
 from syft.mpc.protocols import arithmetic, comparison, division, maximum, truncation
 from syft.mpc.ring import bitslice
-from syft.mpc.runtime import lockstep
+from syft.mpc.runtime import cost_meter
 from tests.mpc.running import EDGES, numbers, run, run_on_shares, split, total
 
 parties = pytest.mark.parametrize("count", [2, 3, 4])
@@ -166,7 +166,7 @@ def test_whole_division_is_exact(count: int) -> None:
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_rounds_and_bytes(protocol: object, args: tuple[int, ...], rounds: int, limit: int) -> None:
-    with lockstep.count() as tally:
+    with cost_meter.count() as tally:
         run(protocol, 2, numbers(*args))
     assert tally.rounds == rounds
     assert tally.bytes <= limit * args[0] + 200
@@ -178,7 +178,7 @@ def test_products_side_by_side_share_a_round() -> None:
         return tuple(await party.together(arithmetic.multiply(party, x, y), comparison.negative(party, x)))
 
     x, y = numbers(50), numbers(50)
-    with lockstep.count() as tally:
+    with cost_meter.count() as tally:
         product, sign = run(two, 3, x, y)
     assert torch.equal(product, x * y)
     assert torch.equal(sign, (x < 0).long())

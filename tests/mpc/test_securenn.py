@@ -16,7 +16,7 @@ from syft.mpc.protocols import securenn as snn
 from syft.mpc.protocols import securenn_steps as steps
 from syft.mpc.protocols import three_party as rings
 from syft.mpc.protocols.three_party import ThreeParty
-from syft.mpc.runtime import lockstep
+from syft.mpc.runtime import cost_meter, lockstep
 from syft.mpc.values import sharing
 from syft.workers.process.worker import ProcessWorker
 
@@ -296,7 +296,7 @@ def known(protocol):
 )
 def test_costs(protocol, shapes, rounds, each):
     """Rounds and bytes are those that the table of protocols and the docstrings tell; 16 bytes are for keys."""
-    with lockstep.count() as tally:
+    with cost_meter.count() as tally:
         run(protocol, 2, *[torch.ones(shape, dtype=torch.int64) for shape in shapes])
     assert tally.rounds == rounds
     assert each * 0.99 * shapes[0][0] <= tally.bytes <= each * shapes[0][0] + 16
@@ -479,17 +479,6 @@ def test_shells_give_shells(bob, alice, make_worker):
     assert [item.get().tolist() for item in securenn.maxpool(x)] == [2, 1]
     with pytest.raises(ProtocolError, match="takes shared tensors"):
         securenn.relu(torch.tensor([1]))
-
-
-def test_common_values(bob, alice, make_worker):
-    ours, theirs = securenn._random_common_value(2**63 + 5, bob, alice).get()
-    assert torch.equal(ours, theirs)
-    ours, theirs = securenn._random_common_bit(bob, alice).get()
-    assert torch.equal(ours, theirs)
-    assert int(ours) in (0, 1)
-    zeros = securenn._shares_of_zero((2, 3), securenn.L, make_worker("carol"), bob, alice)
-    assert torch.equal(zeros.get(), torch.zeros(2, 3, dtype=torch.int64))
-    assert securenn._shares_of_zero(3, securenn.L, None, bob, alice).get().tolist() == [0, 0, 0]
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from torch import nn
 
 import syft as sy
 from syft.exceptions import GetNotPermittedError, ProtocolError, SyftError
-from syft.messaging.message import RunMessage
+from syft.messaging.hosting import SharedInferenceMessage
 from syft.mpc.serving import endpoint
 from syft.mpc.serving.invitation import Invitation
 from syft.workers.access.policy import ALLOW_ALL, DenyAll
@@ -377,9 +377,7 @@ class TestInProcesses:
         with encrypted(model, processes).serve(in_shape=(1, 8), num_requests=5) as served:
             victim, other = sy.mpc.connect(served.invite(2)), sy.mpc.connect(served.invite(3))
             invitation = victim._invitation
-            message = RunMessage(
-                (X.long(),), 1, invitation.name, (processes[0].id, processes[1].id), processes[2].id, {}, 2
-            )
+            message = SharedInferenceMessage((X.long(),), invitation.name, invitation.name, 1, 2)
             victim._streams[0].post(message)
             for stream in victim._streams:
                 stream._connection.close()

@@ -18,8 +18,7 @@ from syft.messaging import message as m
 from syft.messaging.call_batch import StepsMessage
 from syft.messaging.plan import Plan, State, func2plan
 from syft.messaging.protocol import Protocol, RoleProtocol, func2protocol
-from syft.mpc.serving.server import EncryptedModel
-from syft.mpc.serving.shared_program import SharedProgram
+from syft.mpc.serving.server import EncryptedModel, ModelParts
 from syft.mpc.serving.tensor_encoding import TensorEncoding
 from syft.pointers.pointer_plan import PointerPlan
 from syft.pointers.pointer_protocol import PointerProtocol
@@ -196,8 +195,8 @@ def roles() -> RoleProtocol:
 def hosted_part() -> EncryptedModel:
     """Return one party's part of an encrypted model."""
     encoding = TensorEncoding((1, 2), 2**16, 2**62)
-    program = SharedProgram((), (0,), (0, torch.ones(2, dtype=torch.int64)), ((1, 2),), ("alice", 7), "carol")
-    return EncryptedModel("net", True, program, (encoding,), (encoding,), "0f")
+    given, rows = (0, torch.ones(2, dtype=torch.int64)), (encoding.to_row(),)
+    return EncryptedModel("net", True, ModelParts((), (0,), given, ("alice", 7), "carol", rows, rows, "0f"))
 
 
 def chains(me: Any, bob: Any, alice: Any) -> dict[int, list[Any]]:

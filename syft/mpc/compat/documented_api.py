@@ -41,12 +41,7 @@ def call(name: str, *given: SharedTensor, **options: object) -> Any:
 
 
 def known_to_all(value: PublicValue, model: AdditiveSharingTensor) -> AdditiveSharingTensor:
-    """Return references to a plain value that every party of a shared tensor has, and a helper does not.
-
-    Args:
-        value: A tensor or a number, which is sent to the parties, or a multi-pointer to copies at them.
-        model: The shared tensor.
-    """
+    """Return references to a value that every party has, and a helper does not; a plain one is sent to them."""
     pointers: Any = value if isinstance(value, MultiPointerTensor) else getattr(value, "child", None)
     if not isinstance(pointers, MultiPointerTensor):
         plain: Any = value if isinstance(value, torch.Tensor) else torch.tensor(value)

@@ -8,30 +8,36 @@ party, and public tensors (such as parts of function secret sharing keys) to eve
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from syft.core.generator import Generator
-from syft.exceptions import SyftError
+from syft.exceptions import ProtocolError, SyftError
 from syft.mpc.ring import arithmetic
 
 Shape = tuple[int, ...]
 Row = Callable[..., tuple[Any, ...]]
 Compute = Callable[[], torch.Tensor]
+_WORD = 8
+# Draws of one deal; a row draws some dozens at most.
+MAX_DRAWS = 10_000
+# Copies of each value that exist at once beside one for each party: the value, its correction, and temporaries.
+_COPIES = 4
+# Limits bytes that wait for the other parties; dropped tensors are computed again.
+COMMON_BYTES = 128 * 2**20
+# The generation of the group, the label of the deal, and the index of the tensor in it.
+BroadcastKey = tuple[int, bytes, int]
 DEALS: dict[str, Row] = {}
 # The kinds with public tensors, which every party gets from the dealer.
 WITH_COMMON: set[str] = set()
 
 
 def deals(kind: str, common: bool = False) -> Callable[[Row], Row]:
-    """Register a kind of deal: a function `(context, *spec)` that returns values of the context.
-
-    Args:
-        kind: the name of the row.
-        common: whether it deals public tensors (`context.common`).
-    """
+    """Register a kind of deal: a function `(context, *spec)`; `common` if it deals public tensors."""
 
     def register(row: Row) -> Row:
         if kind in DEALS:
@@ -52,13 +58,7 @@ def row_of(kind: str) -> Row:
 
 
 class Dealt:
-    """A dealt value with the shares of all parties.
-
-    Args:
-        shares: one share for each party.
-        xor: whether they are shares of bits.
-        value: the shared value, if it is known already.
-    """
+    """A dealt value with the shares of all parties; `xor` if they are shares of bits."""
 
     __slots__ = ("_value", "shares", "xor")
 
@@ -87,12 +87,7 @@ def combine(shares: list[torch.Tensor], xor: bool) -> torch.Tensor:
 
 
 class DealerContext:
-    """The random values of a deal at the dealer, which knows all shares.
-
-    Args:
-        generators: one generator for each party.
-        once: returns a public tensor that was computed for another party, or computes it; None: always computes it.
-    """
+    """The random values of a deal at the dealer, which knows all shares; `once` caches public tensors."""
 
     def __init__(self, generators: list[Generator], once: Callable[[Compute], torch.Tensor] | None = None) -> None:
         self.generators = generators
@@ -139,13 +134,7 @@ class DealerContext:
 
 
 class PartyContext:
-    """The random values of a deal at one party: its own shares only.
-
-    Args:
-        generator: the generator whose key the dealer gave this party.
-        received: returns the next tensor from the dealer, by its shape.
-        last: whether this is the last party, which gets the corrections of shares.
-    """
+    """The random values of a deal at one party: its own shares, and the tensors received from the dealer."""
 
     def __init__(self, generator: Generator, received: Callable[[Shape], torch.Tensor], last: bool) -> None:
         self.generator = generator
@@ -166,3 +155,98 @@ class PartyContext:
 
     random_bits = random
     fixed_bits = fixed
+
+
+class DealSize:
+    """A `DealerContext` that adds up sizes and draws nothing; a deal beyond the limit is refused."""
+
+    def __init__(self, parties: int, limit: int) -> None:
+        self.bytes = 0
+        self._each = _WORD * (parties + _COPIES)
+        self._limit = limit
+        self._draws = 0
+
+    def random(self, shape: Shape) -> None:
+        """Count a uniform value."""
+        self._count(shape, self._each)
+
+    def common(self, shape: Shape, compute: Callable[[], Any]) -> None:
+        """Count a broadcast tensor."""
+        self._count(shape, _WORD * _COPIES)
+
+    def _count(self, shape: Shape, each: int) -> None:
+        self._draws += 1
+        if self._draws > MAX_DRAWS or len(shape) > 64:
+            raise ProtocolError(f"A deal draws at most {MAX_DRAWS} tensors of at most 64 dimensions.")
+        if not all(type(size) is int and size >= 0 for size in shape):
+            raise ProtocolError("The shapes of a deal are non-negative integers.")
+        self.bytes += each * math.prod(shape)
+        if self.bytes > self._limit:
+            raise ProtocolError(f"This deal needs more than the {self._limit} bytes that are left.")
+
+    def fixed(self, shape: Shape, compute: Callable[[], Any]) -> None:
+        """Count a value that the dealer computes."""
+        self.random(shape)
+
+    random_bits = random
+    fixed_bits = fixed
+
+
+def bytes_of_deal(kind: str, spec: tuple[Any, ...], parties: int, limit: int) -> int:
+    """Return the bytes that a deal needs at the dealer; raises ProtocolError if they exceed the limit."""
+    gauge = DealSize(parties, limit)
+    row_of(kind)(gauge, *spec)
+    return gauge.bytes
+
+
+class Broadcasts:
+    """Tensors for every party of a group, computed for the first one and stored for the others."""
+
+    def __init__(self) -> None:
+        # The tensor, and the number of parties that still need it.
+        self._stored: dict[BroadcastKey, tuple[torch.Tensor, int]] = {}
+        self._bytes = 0
+        self._computing: set[BroadcastKey] = set()
+        self._changed = threading.Condition()
+
+    def get(self, key: BroadcastKey, others: int, compute: Compute) -> torch.Tensor:
+        """Return a tensor that was computed for another party, or compute it and store it for the other parties."""
+        with self._changed:
+            while key in self._computing:
+                self._changed.wait()
+            if key in self._stored:
+                return self._pop(key)
+            self._computing.add(key)
+        words = None
+        try:
+            words = compute()
+        finally:
+            with self._changed:
+                self._computing.remove(key)
+                if words is not None:
+                    self._store(key, words, others)
+                self._changed.notify_all()
+        return words
+
+    def _store(self, key: BroadcastKey, words: torch.Tensor, others: int) -> None:
+        self._stored[key] = (words, others)
+        self._bytes += words.nbytes
+        while self._bytes > COMMON_BYTES:
+            self._drop(next(iter(self._stored)))
+
+    def _pop(self, key: BroadcastKey) -> torch.Tensor:
+        words, others = self._stored[key]
+        if others > 1:
+            self._stored[key] = (words, others - 1)
+        else:
+            self._drop(key)
+        return words
+
+    def _drop(self, key: BroadcastKey) -> None:
+        self._bytes -= self._stored.pop(key)[0].nbytes
+
+    def forget(self, generation: int) -> None:
+        """Drop all tensors of a group."""
+        with self._changed:
+            for key in [key for key in self._stored if key[0] == generation]:
+                self._drop(key)

@@ -1,4 +1,4 @@
-"""The wire protocol between a dealer's process and a party's process, and the party's end of the connection.
+"""The wire protocol between a dealer's process and a party's process, and the party's end.
 
 The dealer sends each party of a group a seed; from then on the parties expand their shares by themselves. The dealer
 sends only values that it computes: corrections of shares to the last party, and public tensors to every party. It
@@ -13,10 +13,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
+import math
 import select
 import socket
 import struct
+from collections.abc import Callable
 from typing import Any
+
+import torch
 
 from syft.config import current
 from syft.core.byte_budget import ByteBudget, Holding
@@ -24,7 +28,7 @@ from syft.core.generator import KEY_BYTES, Generator
 from syft.core.id_provider import ObjectId
 from syft.core.labels import printable
 from syft.exceptions import ByteBudgetError, PartyLostError, ProtocolError, SerdeError
-from syft.mpc.dealer.queued_deals import QueuedDeals
+from syft.mpc.dealer.deals import PartyContext, Shape, row_of
 from syft.mpc.links.party_link import STILL_THERE
 from syft.serde import serialize
 from syft.workers.transport.framing import FramedConnection
@@ -93,17 +97,7 @@ class _Learned:
 
 
 class DealerLink:
-    """The connection of a party to the dealer of a group.
-
-    Args:
-        sock: the connected socket.
-        provider: the id of the dealer.
-        name: the name of the group, the same at all its parties and different from other groups.
-        parties: the ids of the parties.
-        last: whether this is the last party, which gets the corrections of shares.
-        keys: the key fingerprints that the parties must prove to the dealer; empty: they are identified by id.
-        budget: the bytes that may be in flight for the client; None: unlimited.
-    """
+    """The connection of a party to the dealer of a group; with keys, the parties prove them to the dealer."""
 
     def __init__(
         self,
@@ -123,7 +117,8 @@ class DealerLink:
         self.last = last
         # The number of runs of each key since these seeds.
         self.instances: dict[bytes, int] = {}
-        self._packs = QueuedDeals()
+        # Deals that were sent ahead, by key and instance: their bytes, and label and corrections by position.
+        self._packs: dict[tuple[bytes, int], tuple[int, dict[int, tuple[bytes, memoryview]]]] = {}
         self._learned: dict[bytes, _Learned] = {}
         # Every frame to the dealer has a number, which its reply repeats.
         self._number = 0
@@ -151,17 +146,13 @@ class DealerLink:
         return frame
 
     def _receive(self, awaited: tuple[bytes, int]) -> tuple[int, int, bytearray]:
-        """Wait for a frame; packs are stored, and an unknown frame closes the connection.
-
-        Args:
-            awaited: the key and the instance that are in use.
-        """
+        """Wait for a frame; packs are stored, and an unknown frame closes the connection."""
         kind, number, contents = self._read()
         try:
             if kind == PACK:
                 self._store_pack(contents)
             elif kind == DROP:
-                self._drop(_read_head(contents), awaited)
+                self._drop(PACK_HEAD.unpack_from(contents)[:2], awaited)
             elif kind not in (DEALT, FAILED):
                 raise self._lost()
         except struct.error:
@@ -184,16 +175,17 @@ class DealerLink:
             raise self._lost()
         if key in self._learned:
             self._learned[key].depth = depth
-            self._packs.put((key, instance), rows, len(contents))
+            self._packs[key, instance] = (len(contents), rows)
             self._hold_packs()
 
     def _hold_packs(self) -> None:
         """Hold the bytes of packs in the client's budget; the connection is closed if they exceed it."""
+        total = sum(size for size, _ in self._packs.values())
         try:
-            if self._packs.bytes > MAX_PACKED:
+            if total > MAX_PACKED:
                 raise self._lost()
             if self._held is not None:
-                self._held.follow(self._packs.bytes)
+                self._held.follow(total)
         except ByteBudgetError:
             raise self._lost() from None
 
@@ -205,14 +197,15 @@ class DealerLink:
         if pack == awaited and pack not in self._packs:
             self._report(key, instance)
         elif instance > self.instances.get(key, 0):
-            self._packs.drop(pack)
+            self._packs.pop(pack, None)
             self._learned[key].report_from = 0
 
     def begin(self, key: bytes) -> int:
         """Start a run; returns its instance, the number of runs of its key."""
         instance = self.instances[key] = self.instances.get(key, 0) + 1
         if key in self._learned:
-            self._packs.drop(*[pack for pack in self._packs if pack[0] == key and pack[1] < instance])
+            for old in [pack for pack in self._packs if pack[0] == key and pack[1] < instance]:
+                del self._packs[old]
             if instance >= self._learned[key].report_from:
                 self._report(key, instance)
         return instance
@@ -243,7 +236,7 @@ class DealerLink:
         pack = (key, instance)
         while key in self._learned and pack not in self._packs:
             self._receive(pack)
-        row = self._packs.get(pack, {}).pop(position, None)
+        row = self._packs[pack][1].pop(position, None) if pack in self._packs else None
         if row is not None and row[0] == label:
             return row[1]
         request = self._send(ASK, (key, instance, position, kind, spec))
@@ -257,15 +250,8 @@ class DealerLink:
             return memoryview(contents)
 
     def end(self, key: bytes, instance: int, sequence: list[tuple[str, tuple[Any, ...]]], fetched: bool) -> None:
-        """End a run: report its deals, unless the dealer knows them or sends nothing to this party.
-
-        Args:
-            key: the key of the run.
-            instance: the number of the run of this key.
-            sequence: the deals.
-            fetched: whether the dealer had to send anything to this party.
-        """
-        self._packs.drop((key, instance))
+        """End a run: report its deals, unless the dealer knows them or sends nothing to this party."""
+        self._packs.pop((key, instance), None)
         self._hold_packs()
         summary = digest(sequence)
         if not (self.last or fetched) or (key in self._learned and self._learned[key].summary == summary):
@@ -275,7 +261,7 @@ class DealerLink:
         while len(self._learned) >= MAX_KEYS:
             oldest = next(iter(self._learned))
             del self._learned[oldest]
-            self._packs.drop(*[pack for pack in self._packs if pack[0] == oldest])
+            self._packs = {pack: deals for pack, deals in self._packs.items() if pack[0] != oldest}
         self._learned[key] = _Learned(summary)
 
     def set_timeout(self, seconds: float) -> None:
@@ -304,6 +290,62 @@ class DealerLink:
         return PartyLostError(self.provider, "the dealer is lost, or did not answer in time", STILL_THERE)
 
 
-def _read_head(contents: bytearray) -> tuple[bytes, int]:
-    key, instance, _, _ = PACK_HEAD.unpack_from(contents)
-    return key, instance
+class RunDeals:
+    """The deals of one run at one party; `base` is the digest of the protocol and its arguments."""
+
+    def __init__(self, base: bytes, link: Callable[[], DealerLink]) -> None:
+        self._base = base
+        self._open = link
+        self._link: DealerLink | None = None
+        self._sequence: list[tuple[str, tuple[Any, ...]]] = []
+        self.key = b""
+        self.instance = 0
+        self.generation = 0
+        self.bytes = 0
+        self._fetched = False
+
+    def deal(self, kind: str, spec: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return this party's shares of a deal."""
+        row = row_of(kind)
+        spec = plain(spec)
+        if self._link is None:
+            self._link = self._open()
+            self.key = digest(self._base, kind, spec)
+            self.instance = self._link.begin(self.key)
+            self.generation = self._link.generation
+        position = len(self._sequence)
+        self._sequence.append((kind, spec))
+        label = label_of(self.key, self.instance, position, kind, spec)
+        link, rest = self._link, None
+
+        def received(shape: Shape) -> torch.Tensor:
+            """Return the next tensor that the dealer sends for this deal; fetched when the first is needed."""
+            nonlocal rest
+            if rest is None:
+                rest, self._fetched = link.fetch(self.key, self.instance, position, kind, spec, label), True
+            size = 8 * math.prod(shape)
+            if len(rest) < size:
+                raise ProtocolError("The dealer sent fewer bytes than the deal needs.")
+            piece, rest = rest[:size], rest[size:]
+            self.bytes += size
+            if not size:
+                return torch.empty(shape, dtype=torch.int64)
+            return torch.frombuffer(piece, dtype=torch.int64).view(shape)
+
+        dealt = tuple(row(PartyContext(generator_for(link.seed, label), received, link.last), *spec))
+        if rest:
+            raise ProtocolError("The dealer sent more bytes than the deal needs.")
+        return dealt
+
+    def end(self) -> None:
+        """End a successful run; a lost dealer does not change its success."""
+        if self._link is not None:
+            try:
+                self._link.end(self.key, self.instance, self._sequence, self._fetched)
+            except ProtocolError as error:
+                logger.info("The deals of a run could not be reported to the dealer: %s", type(error).__name__)
+
+    def disagree(self, instance: int, generation: int) -> None:
+        """Catch up with another party that used more deals."""
+        if self._link is not None:
+            self._link.catch_up(self.key, instance, generation)

@@ -1,11 +1,14 @@
-"""Layout: dtypes and shapes of the tensors of a frame, and the memory that they are sent from and received into."""
+"""Frames between parties: the layout of their tensors, and the memory that they are sent from and received into."""
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import math
 import struct
 import sys
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 
@@ -17,6 +20,9 @@ _SPEC = struct.Struct("<BB")
 _COUNT = struct.Struct("<H")
 # In place of a count: nothing is sent for this request.
 _NOTHING = 0xFFFF
+
+# Bytes that are dropped with one read.
+_PIECE = 1 << 16
 
 if sys.byteorder != "little":
     raise ImportError("Shares are sent as they are in memory, which needs a little-endian processor.")
@@ -66,3 +72,40 @@ def read_layout(layout: bytes, size: int) -> list[tuple[torch.Tensor, ...] | Non
         return [None if group is None else tuple(torch.empty(s, dtype=d) for d, s in group) for group in groups]
     except (RuntimeError, TypeError):  # sizes that no tensor has
         raise ProtocolError("the sizes of its tensors and of the frame differ") from None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FrameTag:
+    """The run and the round of a frame.
+
+    Attributes:
+        run: the tag of the run, 33 bytes.
+        round: its round.
+        instance: the number of runs that its key was dealt for; 0 before the first deal.
+        seeds: the generation of the dealer's seeds; 0 before the first deal.
+    """
+
+    run: bytes
+    round: int
+    instance: int
+    seeds: int
+
+
+class Sink:
+    """The memory that receives one frame; without a tag the frame is dropped."""
+
+    __slots__ = ("groups", "size", "tag", "views")
+
+    def __init__(self, tag: FrameTag | None, groups: list[Any], views: Iterable[memoryview], size: int = 0) -> None:
+        self.tag = tag
+        self.groups = groups
+        self.size = size
+        # The memory of the tensors that is not filled yet.
+        self.views = collections.deque(view for view in views if len(view))
+
+    @classmethod
+    def dropping(cls, size: int) -> Sink:
+        """Return a sink that drops a number of bytes."""
+        dropped = memoryview(bytearray(min(size, _PIECE)))
+        whole, rest = divmod(size, _PIECE)
+        return cls(None, [], [dropped] * whole + [dropped[:rest]])

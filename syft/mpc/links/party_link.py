@@ -8,11 +8,11 @@ partly received frame can be continued later, so an aborted run leaves the conne
 from __future__ import annotations
 
 import collections
-import dataclasses
+import select
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -21,8 +21,7 @@ from syft.core.byte_budget import ByteBudget, Holding
 from syft.core.id_provider import ObjectId
 from syft.core.labels import printable
 from syft.exceptions import ByteBudgetError, PartyLostError, ProtocolError
-from syft.mpc.links.frame_layout import bytes_of, read_layout, write_layout
-from syft.mpc.links.frame_sinks import Sink, nowhere
+from syft.mpc.links.frame_layout import FrameTag, Sink, bytes_of, read_layout, write_layout
 
 DATA, ABORT = range(2)
 # kind, bytes of the layout, run, round, number of deals of this protocol, generation of seeds, bytes of the tensors
@@ -44,23 +43,6 @@ DOUBT_SECONDS = 2.0
 # Advice for a lost party whose shares may still exist.
 STILL_THERE = "No shares are lost. Retry when it answers again."
 UNSURE = "If its process ended, share the values again with other parties; if not, retry."
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class FrameTag:
-    """The run and the round of a frame.
-
-    Attributes:
-        run: the tag of the run, 33 bytes.
-        round: its round.
-        instance: the number of runs that its key was dealt for; 0 before the first deal.
-        seeds: the generation of the dealer's seeds; 0 before the first deal.
-    """
-
-    run: bytes
-    round: int
-    instance: int
-    seeds: int
 
 
 class PartyLink:
@@ -119,14 +101,7 @@ class PartyLink:
         return size
 
     def put_abort(self, tag: FrameTag, key: bytes, lost: int | None, text: str) -> None:
-        """Put an abort frame into the queue.
-
-        Args:
-            tag: the run, and the instance and generation of this party's deals.
-            key: the key of the deals.
-            lost: the index of a lost member, if any.
-            text: the type of the error.
-        """
+        """Put an abort frame with the type of the error, and the index of a lost member, into the queue."""
         self._queue(ABORT, _LOST.pack(-1 if lost is None else lost, key) + text.encode()[:200], tag, 0)
 
     def _queue(self, kind: int, layout: bytes, tag: FrameTag, size: int) -> None:
@@ -157,12 +132,7 @@ class PartyLink:
     # --- reading ----------------------------------------------------------------------------------------------
 
     def receive(self, tag: FrameTag, layout: bytes | None) -> list[Any] | None:
-        """Return the tensors of a frame, or None if it is incomplete.
-
-        Args:
-            tag: the expected tag of the frame.
-            layout: the expected layout; None if only the other party knows it.
-        """
+        """Return the tensors of a frame, or None if it is incomplete; a layout of None is not compared."""
         if _attempt_of(tag.run) in self._aborted:
             raise self._aborted.pop(_attempt_of(tag.run))
         for position, (early, sink) in enumerate(self._early):
@@ -182,11 +152,11 @@ class PartyLink:
             sink, self._sink = self._sink, None
             if sink.tag is None:
                 continue
-            if sink.run != tag.run and sink.run not in self.over:
+            if sink.tag.run != tag.run and sink.tag.run not in self.over:
                 self._early = [*self._early[1 - MAX_EARLY :], (sink.tag, sink)]
                 self._doubt = self._doubt or time.monotonic()
             self._recount()
-            if sink.run == tag.run:
+            if sink.tag.run == tag.run:
                 return sink.groups
 
     def _begin(self, tag: FrameTag, layout: bytes | None) -> Sink | None:
@@ -203,7 +173,7 @@ class PartyLink:
         self._start += length
         reason = self._read_abort(theirs, instance, seeds) if kind == ABORT else None
         if run in self.over:
-            return nowhere(size)
+            return Sink.dropping(size)
         if reason is not None:
             if _attempt_of(run) == _attempt_of(tag.run):
                 raise reason
@@ -211,8 +181,8 @@ class PartyLink:
             self._aborted[_attempt_of(run)] = reason
             while len(self._aborted) > MAX_OVER:
                 del self._aborted[next(iter(self._aborted))]
-            return nowhere(0)
-        self._sink = nowhere(size)  # a frame that is refused below is dropped when it arrives
+            return Sink.dropping(0)
+        self._sink = Sink.dropping(size)  # a frame that is refused below is dropped when it arrives
         self._check_agreement(run, tag.run)
         found = FrameTag(run, number, instance, seeds)
         if run == tag.run:
@@ -361,12 +331,7 @@ class PartyLink:
 
 
 class DisagreementError(ProtocolError):
-    """Two parties are not at the same round, or used different numbers of deals.
-
-    Args:
-        peer: the id of the other party.
-        tag: the tag of its frame.
-    """
+    """Two parties are not at the same round, or used different numbers of deals."""
 
     def __init__(self, peer: ObjectId, tag: FrameTag) -> None:
         self.tag = tag
@@ -378,3 +343,51 @@ class DisagreementError(ProtocolError):
 def _attempt_of(run: bytes) -> bytes:
     """Return the id and the attempt number of a run, without the digest of its arguments."""
     return run[:ID_BYTES] + run[-1:]
+
+
+# --- several links --------------------------------------------------------------------------------------------
+
+
+def transfer(
+    writing: Iterable[PartyLink], reading: Mapping[PartyLink, Callable[[], list[Any] | None]], timeout: float
+) -> dict[PartyLink, list[Any]]:
+    """Write all queued frames and read the expected ones, at the same time; a party without progress is lost."""
+    unwritten = {link for link in writing if not link.flush()}
+    received: dict[PartyLink, list[Any]] = {}
+    unread = dict(reading)
+    while True:
+        for link in list(unread):
+            groups = unread[link]()
+            if groups is not None:
+                received[link] = groups
+                del unread[link]
+        unwritten = {link for link in unwritten if not link.flush()}
+        if not unread and not unwritten:
+            return received
+        _wait(unwritten, set(unread), timeout)
+
+
+def _wait(writing: set[PartyLink], reading: set[PartyLink], timeout: float) -> None:
+    poll = select.poll()
+    for link in writing | reading:
+        events = (select.POLLOUT if link in writing else 0) | (select.POLLIN if link in reading else 0)
+        poll.register(link.sock, events)
+    seconds = min([timeout, *[link.wait_limit(timeout) for link in reading]])
+    if not poll.poll(seconds * 1000) and seconds == timeout:
+        late = next(iter(reading or writing))
+        raise PartyLostError(late.peer, f"it did not answer within {timeout:g} s", STILL_THERE)
+
+
+def drain(links: Iterable[PartyLink], seconds: float) -> None:
+    """Write queued frames for some seconds; connections with frames left are closed."""
+    end = time.monotonic() + seconds
+    for link in links:
+        try:
+            while not link.flush():
+                left = end - time.monotonic()
+                if left <= 0:
+                    link.close()
+                    break
+                _wait({link}, set(), left)
+        except (PartyLostError, OSError, ValueError):  # the party is lost anyway
+            link.close()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextvars
 import dataclasses
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,21 +25,17 @@ from syft.tensors.views import Viewable
 MAX_SIGNATURES = 8
 
 
-class _Switch(threading.local):
-    off = 0
-
-
-_switch = _Switch()
+_is_op_by_op = contextvars.ContextVar("syft_op_by_op", default=False)
 
 
 @contextmanager
 def op_by_op() -> Iterator[None]:
     """Run every operation by itself inside a `with` block, without programs."""
-    _switch.off += 1
+    token = _is_op_by_op.set(True)
     try:
         yield
     finally:
-        _switch.off -= 1
+        _is_op_by_op.reset(token)
 
 
 # --- one function -----------------------------------------------------------------------------------------------
@@ -83,11 +79,7 @@ def _plain(leaf: object) -> torch.Tensor:
 
 
 class _Realized:
-    """Replaces symbolic shares by pointers to the shares of the parties.
-
-    Args:
-        made: the pointers, by value.
-    """
+    """Replaces symbolic shares by pointers to the shares of the parties."""
 
     def __init__(self, made: dict[Value, Shares]) -> None:
         self.made = made
@@ -143,7 +135,7 @@ class Programs:
             leaves: the tensors that it depends on.
             key: everything else it depends on; None if unknown, so that it is recorded each time.
         """
-        if is_followed(leaves) or current.recording is not None or _switch.off or observers.state.watchers:
+        if is_followed(leaves) or current.recording is not None or _is_op_by_op.get() or observers.state.watchers:
             return call()
         signature_key = None if key is None else (key, signature(leaves))
         known = None if signature_key is None else self._known.get(signature_key)
@@ -195,11 +187,7 @@ def is_followed(leaves: list[Any]) -> bool:
 
 
 class _Before:
-    """A snapshot of the state that a recording may change besides links: plain tensors and torch's random state.
-
-    Args:
-        leaves: the tensors that the function depends on.
-    """
+    """A snapshot of the state that a recording may change besides links: plain tensors and torch's random state."""
 
     def __init__(self, leaves: list[Any]) -> None:
         self.leaves = leaves

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from syft.config import current
-from syft.core.trees import map_tensors, register_leaf
+from syft.core.trees import iter_tensors, map_tensors, register_leaf
 from syft.exceptions import SyftError
 from syft.mpc.protocols.program import NAME
 from syft.mpc.runtime import client
@@ -45,12 +45,7 @@ class Part:
 
 
 class Assembled:
-    """Compiled steps, which can be run any number of times.
-
-    Args:
-        recording: the recorded steps.
-        outputs: the values to return; steps that none of them needs are left out.
-    """
+    """Compiled steps, which can be run any number of times; steps that no output needs are left out."""
 
     def __init__(self, recording: ShareRecording, outputs: Iterable[Value]) -> None:
         self.outputs = list(dict.fromkeys(outputs))
@@ -68,16 +63,11 @@ class Assembled:
         _let_go(self.parts, self.outputs)
 
     def run(self, inputs: dict[Value, Shares], model: AdditiveSharingTensor) -> dict[Value, Shares]:
-        """Send the messages; returns the pointers to the results.
-
-        Args:
-            inputs: the pointers of the inputs.
-            model: a link of the same parties.
-        """
+        """Send the messages; returns the pointers to the results."""
         shares = dict(inputs)
         for part in self.parts:
             args = map_tensors(lambda leaf: model.like(shares[leaf]) if type(leaf) is Value else leaf, part.args)
-            first = next(leaf for leaf in _links(args))
+            first = next(leaf for leaf in iter_tensors(args) if isinstance(leaf, AdditiveSharingTensor))
             shapes = [value.shape for value in part.outputs]
             made = client.ask(entry_of(part.name), args, part.options, first, self.provider, shapes)
             for value, link in zip(part.outputs, made, strict=True):
@@ -88,15 +78,7 @@ class Assembled:
 
 
 def _values(tree: object) -> Iterator[Value]:
-    found: list[Value] = []
-    map_tensors(lambda leaf: found.append(leaf) if type(leaf) is Value else None, tree)
-    return iter(found)
-
-
-def _links(tree: object) -> Iterator[AdditiveSharingTensor]:
-    found: list[AdditiveSharingTensor] = []
-    map_tensors(lambda leaf: found.append(leaf) if isinstance(leaf, AdditiveSharingTensor) else None, tree)
-    return iter(found)
+    return (leaf for leaf in iter_tensors(tree) if type(leaf) is Value)
 
 
 def _needed(steps: list[RecordedStep], outputs: list[Value]) -> list[RecordedStep]:
@@ -137,7 +119,8 @@ def _last_uses(steps: list[RecordedStep], outputs: list[Value]) -> dict[Value, i
 def _program(steps: list[RecordedStep], outputs: list[Value]) -> Part:
     """Encode steps as arguments of `protocols.program`."""
     made = {id(value) for step in steps for value in step.results}
-    given = {id(leaf): leaf for leaf in _leaves(steps) if id(leaf) not in made}
+    leaves = iter_tensors([(step.args, step.options) for step in steps])
+    given = {id(leaf): leaf for leaf in leaves if id(leaf) not in made}
     numbers = {key: number for number, key in enumerate(given)}
     for step in steps:
         for value in step.results:
@@ -153,13 +136,6 @@ def _program(steps: list[RecordedStep], outputs: list[Value]) -> Part:
     )
     wanted = tuple([numbers[id(value)] for value in outputs])
     return Part(NAME, tuple(given.values()), {"steps": rows, "outputs": wanted}, outputs)
-
-
-def _leaves(steps: list[RecordedStep]) -> list[Any]:
-    """Return the values and plain tensors among the arguments of steps."""
-    found: list[Any] = []
-    map_tensors(found.append, [(step.args, step.options) for step in steps])
-    return found
 
 
 def _written(argument: object, numbers: dict[int, int]) -> object:

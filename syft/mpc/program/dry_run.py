@@ -11,6 +11,7 @@ import random
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -66,11 +67,7 @@ class _Stop(SyftError):
 
 
 class DryRun(TorchFunctionMode):
-    """Collects unsupported operations while a model is called.
-
-    Attributes:
-        problems: the problems.
-    """
+    """Collects unsupported operations while a model is called."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -165,28 +162,16 @@ def like(model: Link, shape: torch.Size) -> Link:
 # --- symbolic tensors ----------------------------------------------------------------------------------
 
 
-class _Nobody:
-    """A party of a dry run."""
-
-    def __init__(self, id: str) -> None:
-        self.id = id
-
-
 def encrypted_example() -> FixedPrecisionTensor:
     """Return the link of an encoded and shared tensor, with placeholder parties."""
     value = Value(torch.Size(()))
-    shares = {name: SymbolicShare(value, _Nobody(name)) for name in ("alice", "bob")}
-    provider: Any = _Nobody("carol")
+    shares = {name: SymbolicShare(value, SimpleNamespace(id=name)) for name in ("alice", "bob")}
+    provider: Any = SimpleNamespace(id="carol")
     return FixedPrecisionTensor(child=AdditiveSharingTensor(shares, crypto_provider=provider))
 
 
 def symbolic_encryption(plain: torch.Tensor, example: FixedPrecisionTensor) -> SyftTensor:
-    """Return the symbolic encryption of a plain tensor: floats encoded and shared, integers shared.
-
-    Args:
-        plain: the tensor.
-        example: the link of an encrypted tensor.
-    """
+    """Return the symbolic encryption of a plain tensor: floats encoded and shared, integers shared."""
     is_float = plain.is_floating_point()
     model = example if is_float or not isinstance(example.child, AdditiveSharingTensor) else example.child
     return make_shell(like(model, plain.shape), plain.requires_grad and is_float)
@@ -197,12 +182,7 @@ def symbolic_encryption(plain: torch.Tensor, example: FixedPrecisionTensor) -> S
 
 @contextmanager
 def replaced_tensors(model: torch.nn.Module, replace: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
-    """Replace the tensors of a model inside a `with` block; afterwards every module is restored.
-
-    Args:
-        model: the model.
-        replace: returns the replacement of a parameter or a buffer.
-    """
+    """Replace the tensors of a model inside a `with` block; afterwards every module is restored."""
     standing: dict[int, torch.Tensor] = {}
 
     def stand(value: object) -> object:
@@ -234,12 +214,7 @@ def _own(tensor: torch.Tensor) -> torch.Tensor:
 
 @dataclasses.dataclass(slots=True)
 class DryRunResult:
-    """The result of a dry run.
-
-    Attributes:
-        problems: the unsupported operations.
-        error: the error of the model itself, such as shapes that don't match.
-    """
+    """The unsupported operations, and the error of the model itself, such as shapes that don't match."""
 
     problems: list[Problem]
     error: Exception | None = None
@@ -251,14 +226,7 @@ def dry_run(
     kwargs: dict[str, Any],
     replace: Callable[[torch.Tensor], torch.Tensor] = _own,
 ) -> DryRunResult:
-    """Call a model without computing on shares, and collect its unsupported operations.
-
-    Args:
-        model: the model.
-        args: its arguments.
-        kwargs: its keyword arguments.
-        replace: returns the replacement of a parameter or a buffer.
-    """
+    """Call a model without computing on shares, and collect its unsupported operations."""
     run = DryRun()
     failure: Exception | None = None
     numbers, more = torch.get_rng_state(), random.getstate()

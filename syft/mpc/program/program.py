@@ -1,4 +1,4 @@
-"""Programs: a function of encrypted tensors, run with one message to each party.
+"""Programs: a function of encrypted tensors, or a plan called with them, run with one message to each party.
 
 The function is recorded (see `recording`), and its steps are sent to the parties in one message. Later calls with
 tensors of the same shapes and formats, and the same public values, replay the recorded steps.
@@ -23,16 +23,21 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from syft.core.tensor import AbstractTensor
 from syft.core.trees import SCALARS, is_leaf, iter_tensors
+from syft.hook.syft_tensor import SyftTensor
+from syft.messaging.plan.commands import GRADIENT, OPTIMIZER_STEP
+from syft.messaging.plan.executor import Compiled, on_links
 from syft.messaging.plan.record.module_binding import used_by
+from syft.messaging.plan.record.recording import current as current_recorder
 from syft.mpc.program.cache import Programs
 from syft.mpc.program.compile import NotOneProgramError
+from syft.mpc.program.inputs import link_of, sharing_of
 
 
 def _structure(value: object) -> object:
@@ -49,11 +54,7 @@ def _structure(value: object) -> object:
 
 
 class RecordedFunction:
-    """A function or a module that runs as a program.
-
-    Args:
-        function: the function or module.
-    """
+    """A function or a module that runs as a program."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -98,3 +99,39 @@ def as_program(function: Callable[..., Any], *examples: object) -> Callable[...,
         with torch.no_grad():
             recorded(*examples)
     return recorded
+
+
+# --- plans ----------------------------------------------------------------------------------------------------
+
+
+# Operations with these names compute gradients, which need every operation by itself.
+_GRADIENTS = ("backward", "requires_grad", "retain_grad", "autograd", GRADIENT, OPTIMIZER_STEP)
+
+
+class _Memory:
+    """The programs of a compiled plan."""
+
+    def __init__(self, compiled: Compiled) -> None:
+        self.programs = Programs()
+        names = {operation.cmd_name for operation in compiled.program.operations}
+        self.has_gradients = any(part in name for name in names for part in _GRADIENTS)
+
+
+def run_plan(compiled: Compiled, inputs: Sequence[Any], state: list[Any], optimizers: list[Any]) -> Any:
+    """Run a compiled plan: as a program if a tensor is shared, else operation by operation."""
+    leaves = [*inputs, *state]
+    memory = compiled.memory
+    if memory is None:
+        memory = compiled.memory = _Memory(compiled)
+    if (
+        optimizers
+        or memory.has_gradients
+        or current_recorder() is not None
+        or all(sharing_of(leaf) is None for leaf in leaves)
+        or any(isinstance(leaf, SyftTensor) and link_of(leaf) is None for leaf in leaves)
+    ):
+        return compiled.run(inputs, state, optimizers)
+    return memory.programs.run(lambda: compiled.run(inputs, state, optimizers), leaves)
+
+
+on_links[:] = [run_plan]

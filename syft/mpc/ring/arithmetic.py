@@ -148,14 +148,7 @@ def _narrow(op: Bilinear, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def by_limbs(op: Bilinear, x: torch.Tensor, y: torch.Tensor, depth: int) -> torch.Tensor:
-    """Run a product that is linear in both operands on int64 through float64, exactly.
-
-    Args:
-        op: the product, of float64 tensors.
-        x: an operand.
-        y: the other one.
-        depth: the number of products that are added up in one entry of the result.
-    """
+    """Run a bilinear product on int64 through float64, exactly; `depth` products are added up in one entry."""
     if depth <= DEPTH:
         return _wide(op, x, y)
     if depth <= NARROW_DEPTH:
@@ -198,15 +191,14 @@ def conv(
     output_padding: PerDimension = 0,
 ) -> torch.Tensor:
     """Convolve (or, transposed, spread) modulo 2^64; arguments as those of torch's convolutions, without a bias."""
-    function = _CONVOLUTIONS[(x.dim(), transposed)]
     options: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     if transposed:
         options["output_padding"] = output_padding
-    op = functools.partial(function, **options)
+    op = functools.partial(_CONVOLUTIONS[x.dim(), transposed], **options)
     # A transposed convolution adds up over the input's channels, an ordinary one over those of the weight.
     channels = x.shape[1] // groups if transposed else weight.shape[1]
     window = weight[0, 0].numel() if weight.numel() else 0
-    if x.numel() == 0 or channels * window == 0 or not limbs_are_quicker():
+    if x.is_floating_point() or x.numel() == 0 or channels * window == 0 or not limbs_are_quicker():
         return op(x, weight)  # type: ignore[no-any-return]
     if groups > 1:
         return by_limbs(op, x, weight, channels * window)

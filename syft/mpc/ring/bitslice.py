@@ -20,8 +20,6 @@ _MASKS = (
     (2, 0x3333333333333333),
     (1, 0x5555555555555555),
 )
-# Bits 0 to 63, to be shifted by.
-_SHIFTS = torch.arange(WORD)
 # Words are kept lowest octet first, on every machine that torch runs on.
 _ORDER: Literal["little"] = "little"
 # Words of a plane in a block: all 64 planes of a block stay in the cache.
@@ -74,13 +72,3 @@ def unpack(plane: torch.Tensor, count: int) -> torch.Tensor:
     octets = np.ascontiguousarray(plane.numpy()).view(np.uint8)
     bits = np.unpackbits(octets, axis=-1, count=count, bitorder=_ORDER)
     return torch.from_numpy(bits.astype(np.int64))
-
-
-def pack(bits: torch.Tensor) -> torch.Tensor:
-    """Return words of 0 or 1, in the last dimension, as planes."""
-    count = bits.shape[-1]
-    size = width(count)
-    if size * WORD != count:
-        bits = torch.nn.functional.pad(bits, (0, size * WORD - count))
-    grouped = bits.reshape(*bits.shape[:-1], size, WORD)
-    return (grouped << _SHIFTS).sum(-1)

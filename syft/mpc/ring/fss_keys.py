@@ -26,12 +26,14 @@ All values are exact: no result is ever wrong.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from syft.core.generator import Generator
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 
@@ -44,14 +46,6 @@ SIGN_BITS = 63  # length of the numbers that a test of a sign compares
 # Digits of pi. Fixed and public: the hash needs permutations without structure, not secrets.
 _NODE_KEY = bytes.fromhex("243f6a8885a308d313198a2e03707344")
 _VALUE_KEY = bytes.fromhex("a4093822299f31d0082efa98ec4e6c89")
-
-
-class RandomSource(Protocol):
-    """A source of uniform words: `syft.core.generator.Generator`."""
-
-    def words(self, *shape: int) -> torch.Tensor:
-        """Return uniform int64 words."""
-        ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -214,20 +208,20 @@ def common_words(
     return _tensor(common)
 
 
-def _keys(alpha: torch.Tensor, payload: torch.Tensor | None, bits: int, generator: RandomSource) -> tuple[Key, Key]:
+def _keys(alpha: torch.Tensor, payload: torch.Tensor | None, bits: int, generator: Generator) -> tuple[Key, Key]:
     """Make the keys of both parties."""
     owns = generator.words(2, alpha.numel()), generator.words(2, alpha.numel())
     common = common_words(alpha, payload, bits, owns)
     return Key(owns[0], common), Key(owns[1], common)
 
 
-def equal_keys(alpha: torch.Tensor, generator: RandomSource) -> tuple[Key, Key]:
+def equal_keys(alpha: torch.Tensor, generator: Generator) -> tuple[Key, Key]:
     """Make two keys of f(x) = [x == alpha], for each element of an int64 tensor."""
     return _keys(alpha, None, 64, generator)
 
 
 def compare_keys(
-    alpha: torch.Tensor, generator: RandomSource, payload: torch.Tensor | None = None, bits: int = 64
+    alpha: torch.Tensor, generator: Generator, payload: torch.Tensor | None = None, bits: int = 64
 ) -> tuple[Key, Key]:
     """Make two keys of f(x) = payload * [x < alpha], for unsigned numbers of `bits` bits; payload 1 by default."""
     return _keys(alpha, torch.ones_like(alpha) if payload is None else payload, bits, generator)
@@ -257,14 +251,7 @@ def _evaluate_block(root: Words, common: Words, x: Words, bits: int, compares: b
 
 
 def evaluate(party: int, key: Key, x: torch.Tensor, bits: int = 64) -> torch.Tensor:
-    """Return the share that party 0 or 1 holds of f(x), element by element; x is public.
-
-    Args:
-        party: 0 or 1.
-        key: The key of this party.
-        x: int64 words, read as unsigned numbers of `bits` bits.
-        bits: The bits of the points of the keys (64 for equality).
-    """
+    """Return the share that party 0 or 1 holds of f(x); x is public, read as unsigned numbers of `bits` bits."""
     own, common, points = _words(key.own), _words(key.common), _words(x.reshape(-1))
     if common.shape != (rows(bits, common.shape[0] > rows(bits, False)), len(points)) or own.shape != (2, len(points)):
         raise ValueError(f"The key is not for {len(points)} numbers of {bits} bits.")
@@ -296,14 +283,7 @@ def sign_words(mask: torch.Tensor, owns: tuple[torch.Tensor, torch.Tensor]) -> t
 
 
 def negative(party: int, key: Key, top: torch.Tensor, masked: torch.Tensor) -> torch.Tensor:
-    """Return the share that party 0 or 1 holds of [x < 0] for c = x + r.
-
-    Args:
-        party: 0 or 1.
-        key: The key of this party, with the words of `sign_words`.
-        top: The share of this party of the highest bit of r.
-        masked: c, which is public.
-    """
+    """Return the share that party 0 or 1 holds of [x < 0] for c = x + r, with a share of the top bit of r."""
     flipped = top_bit(masked)
     share = (top + evaluate(party, key, masked, SIGN_BITS)) * (1 - 2 * flipped)
     return share + flipped if party == 0 else share

@@ -17,7 +17,6 @@ from syft.messaging.message import Message, RunMessage
 from syft.mpc.runtime import cost_meter, recording, rendezvous
 from syft.mpc.runtime.protocol_registry import ProtocolSpec, entry_of
 from syft.mpc.runtime.rendezvous import RunKey
-from syft.mpc.runtime.worker import key_of
 from syft.pointers.lease import Lease
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.pointers.remote_call import following_id
@@ -106,16 +105,7 @@ def ask(
     provider: BaseWorker | ObjectId | None,
     shapes: Shapes,
 ) -> Any:
-    """Send the message of a run to every party, and make links for its results.
-
-    Args:
-        entry: the protocol.
-        args: its arguments.
-        options: its named arguments.
-        model: a link to the parties, the template of results.
-        provider: the dealer.
-        shapes: the shape of the result, or a list of shapes.
-    """
+    """Send the message of a run to every party, and make links for its results."""
     # A worker that computes on shares it holds acts as the client.
     owner = next(iter(model.child.values()))._owner
     dealer: BaseWorker | None = None if provider is None else owner.get_worker(provider, fail_hard=True)
@@ -126,8 +116,9 @@ def ask(
     check_kinds([stream.location for stream in streams], dealer)
     introduce(owner, [*(stream.location for stream in streams), *(() if dealer is None else (dealer,))])
     run_id, first_id = ID_PROVIDER.pop(), ID_PROVIDER.pop()
+    key = (owner.id, run_id)
     if cost_meter.meters:
-        cost_meter.begin(key_of(owner.id, run_id), entry.name, owner, [stream.location for stream in streams])
+        cost_meter.begin(key, entry.name, owner, [stream.location for stream in streams])
     header = (
         run_id,
         entry.name,
@@ -140,10 +131,10 @@ def ask(
         mine = map_tensors(functools.partial(_for_party, stream.location.id), args)
         messages.append((stream, RunMessage(mine, *header, options, first_id)))
     fate = FailureGroup()
-    post_run(messages, key_of(owner.id, run_id), fate)
+    post_run(messages, key, fate)
     if len({has_thread(stream) for stream in targets}) > 1:
         try:
-            rendezvous.barrier(key_of(owner.id, run_id))
+            rendezvous.barrier(key)
         except ProtocolError:
             fate.report()  # reported here, so not again later
             raise

@@ -6,17 +6,15 @@ from the first one inside the block, and send the records when the block ends.
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syft.core.id_provider import ObjectId
-from syft.mpc.runtime import lockstep
-from syft.mpc.runtime.lockstep import RunCost
 
 if TYPE_CHECKING:
-    from syft.mpc.runtime.rendezvous import RunKey
     from syft.workers.base import BaseWorker
 
 BEGIN, READ = "syft.mpc_meter", "syft.mpc_metered"
@@ -40,6 +38,26 @@ class Cost(NamedTuple):
     dealt: int
 
 
+@dataclasses.dataclass(slots=True)
+class RunCost:
+    """The cost of several runs: rounds, bytes that the busiest party sent to others, and bytes that the dealer sent."""
+
+    rounds: int = 0
+    bytes: int = 0
+    dealt: int = 0
+    runs: int = 0
+
+    def add(self, cost: Cost) -> None:
+        """Add a run."""
+        self.runs += 1
+        self.rounds += cost.rounds
+        self.bytes += cost.bytes
+        self.dealt += cost.dealt
+
+    def __repr__(self) -> str:
+        return f"<{self.runs} runs, {self.rounds} rounds, {self.bytes} bytes a party, {self.dealt} bytes dealt>"
+
+
 def together(costs: list[Cost]) -> Cost:
     """Return the cost of a run from the costs at its parties: the maxima, and the sum of the dealt bytes."""
     seconds, rounds, sent, dealt = zip(*costs, strict=True)
@@ -52,24 +70,28 @@ class Meter:
     Attributes:
         costs: for each run, its cost here or at each party.
         remote: the runs at workers in processes of their own.
+        total_here: the cost of the runs in this process.
     """
 
     def __init__(self) -> None:
-        self.costs: dict[RunKey, list[Cost]] = {}
-        self.remote: set[RunKey] = set()
-        self._started: set[RunKey] = set()
+        self.total_here = RunCost()
+        self.costs: dict[object, list[Cost]] = {}
+        self.remote: set[object] = set()
+        self._started: set[object] = set()
 
-    def begun(self, key: RunKey, name: str) -> None:
+    def begun(self, key: object, name: str) -> None:
         """Record the start of a run by a client of this process."""
         self._started.add(key)
 
-    def ended(self, key: RunKey, cost: Cost, remote: bool) -> None:
+    def ended(self, key: object, cost: Cost, remote: bool) -> None:
         """Record the cost of a run at a party, unless it started before this meter."""
         if remote and key not in self._started:
             return
         self.costs.setdefault(key, []).append(cost)
         if remote:
             self.remote.add(key)
+        else:
+            self.total_here.add(cost)
 
     def __enter__(self) -> Meter:
         with _lock:
@@ -90,7 +112,7 @@ _recording: dict[ObjectId, tuple[BaseWorker, BaseWorker]] = {}
 _lock = threading.RLock()
 
 
-def begin(key: RunKey, name: str, owner: BaseWorker, workers: Sequence[BaseWorker]) -> None:
+def begin(key: object, name: str, owner: BaseWorker, workers: Sequence[BaseWorker]) -> None:
     """Record the start of a run, and start recording at its workers."""
     for worker in workers:
         if getattr(worker, "in_own_process", False) and worker.id not in _recording:
@@ -100,7 +122,7 @@ def begin(key: RunKey, name: str, owner: BaseWorker, workers: Sequence[BaseWorke
         meter.begun(key, name)
 
 
-def note(key: RunKey, cost: Cost, remote: bool = False) -> None:
+def note(key: object, cost: Cost, remote: bool = False) -> None:
     """Record the cost of a run that is over."""
     for meter in list(meters):
         meter.ended(key, cost, remote)
@@ -150,11 +172,10 @@ def count() -> Iterator[RunCost]:
 
     Runs in this process are counted at once, runs in other processes when the block ends.
     """
-    with lockstep.count() as tally:
-        meter = Meter()
-        try:
-            with meter:
-                yield tally
-        finally:
-            for key in meter.remote:
-                tally.add(*together(meter.costs[key])[1:])
+    meter = Meter()
+    try:
+        with meter:
+            yield meter.total_here
+    finally:
+        for key in meter.remote:
+            meter.total_here.add(together(meter.costs[key]))

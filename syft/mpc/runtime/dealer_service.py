@@ -26,10 +26,7 @@ from syft.core.byte_budget import ByteBudget, ask, spending
 from syft.core.generator import KEY_BYTES
 from syft.core.id_provider import is_id
 from syft.exceptions import ByteBudgetError, ProtocolError, SerdeError
-from syft.mpc.dealer.broadcast import Broadcasts
-from syft.mpc.dealer.deal_size import bytes_of_deal
-from syft.mpc.dealer.deals import WITH_COMMON, Compute, DealerContext, row_of
-from syft.mpc.dealer.learned_program import DEPTH, LearnedProgram, is_instance
+from syft.mpc.dealer.deals import WITH_COMMON, Broadcasts, Compute, DealerContext, bytes_of_deal, row_of
 from syft.mpc.dealer.wire_protocol import (
     ASK,
     BEGIN,
@@ -63,6 +60,8 @@ AHEAD_BYTES = 256 * 2**20
 # Limits the bytes that are sent ahead for one run; further deals are requested when they are needed.
 PACK_BYTES = 64 * 2**20
 DEPTH_BYTES = 2**20
+# Limits the runs of one kind that are dealt ahead.
+DEPTH = 8
 MAX_DEALS = 100_000
 # Limits the frames of a party: their size, and their number in the queue.
 MAX_FRAME_BYTES = 32 * 2**20
@@ -103,12 +102,7 @@ class Provider:
         self._lock = threading.Lock()
 
     def serve(self, peer: PeerIdentity, sock: socket.socket) -> None:
-        """Serve a party until its connection ends.
-
-        Args:
-            peer: the identity of the party, as the connection knows it.
-            sock: the connected socket.
-        """
+        """Serve a party until its connection ends."""
         budget = budget_of(peer.circle)
         connection = FramedConnection(SocketPipe(sock), MAX_FRAME_BYTES, current().max_message_bytes, budget)
         key, group = None, None
@@ -171,16 +165,32 @@ def _read_group(contents: bytearray, peer: PeerIdentity) -> tuple[str, tuple[Any
     return name, parties, keys
 
 
-class DealQueue:
-    """Serves one party of a group: its requests first, deals of later runs in idle time.
+@dataclasses.dataclass(slots=True)
+class LearnedProgram:
+    """The deals of a key.
 
-    Args:
-        group: the group.
-        index: the index of the party.
-        connection: its connection.
-        common: the public tensors of all groups.
-        budget: the bytes that may be in flight for the client; None: unlimited.
+    Attributes:
+        sequence: the deals of one run.
+        latest: the last instance that the party started.
+        depth: the number of instances that are dealt ahead.
+        sent: the instances that were sent to the party.
+        fits: the number of deals that fit into a pack; None until it is known.
     """
+
+    sequence: list[tuple[str, tuple[Any, ...]]]
+    latest: int
+    depth: int = 1
+    sent: set[int] = dataclasses.field(default_factory=set)
+    fits: int | None = None
+
+
+def is_instance(value: object) -> bool:
+    """Return whether a value is a valid number of a run, with numbers left for later runs."""
+    return type(value) is int and 0 < value < 2**32 - DEPTH - 1
+
+
+class DealQueue:
+    """Serves one party of a group: its requests first, deals of later runs in idle time."""
 
     def __init__(
         self,

@@ -52,11 +52,7 @@ def budget_of(circle: Delegation | None) -> ByteBudget | None:
 
 
 class PendingParties:
-    """Connections that other parties opened and that wait for their group, and calls to other parties.
-
-    Args:
-        worker: the worker.
-    """
+    """Connections that other parties opened and that wait for their group, and calls to other parties."""
 
     def __init__(self, worker: BaseWorker) -> None:
         self.worker = worker
@@ -66,15 +62,7 @@ class PendingParties:
     def call(
         self, circle: Delegation | None, peer: ObjectId, purpose: str, advice: str = "", proves: bool = False
     ) -> Arrival:
-        """Connect to another worker; retries once if its process was replaced meanwhile.
-
-        Args:
-            circle: the client's delegation; None: among processes of one program.
-            peer: the id of the other worker.
-            purpose: the purpose of the connection.
-            advice: the last sentence of the error if the worker is lost.
-            proves: whether both ends prove their keys first; only nodes can.
-        """
+        """Connect to another worker; retries once if its process was replaced meanwhile. Only nodes prove keys."""
         tried = None
         others: Mapping[ObjectId, Any] = self.worker._known_workers if circle is None else circle.peers
         while (known := others.get(peer)) is not tried:
@@ -106,17 +94,11 @@ class PendingParties:
                 self._arrived.pop(name).sock.close()
             self._news.notify_all()
 
-    def leave(self, circle: Delegation) -> None:
-        """Close the connections of a delegation that has ended."""
+    def close(self, is_over: Callable[[Delegation | None], bool]) -> None:
+        """Close the waiting connections of some delegations."""
         with self._news:
-            for key in [key for key in self._arrived if key[0] is circle]:
+            for key in [key for key in self._arrived if is_over(key[0])]:
                 self._arrived.pop(key).sock.close()
-
-    def close(self) -> None:
-        """Close all waiting connections."""
-        with self._news:
-            while self._arrived:
-                self._arrived.popitem()[1].sock.close()
 
     def arrived(self, circle: Delegation | None, group: str, peer: ObjectId, timeout: float = 0.0) -> Arrival | None:
         """Return the connection that another party opened; None if it has not."""
@@ -192,11 +174,7 @@ class Group:
         return link
 
     def connect_pinned(self, timeout: float) -> None:
-        """Connect to all pinned members and the dealer, before anything is computed.
-
-        Raises:
-            PinnedPartyError: a party, or the dealer, did not prove the pinned key.
-        """
+        """Connect to all pinned members and the dealer, before anything is computed; they prove their keys."""
         if not self.pins:
             return
         for index in range(len(self.members)):

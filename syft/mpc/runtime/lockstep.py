@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,55 +11,8 @@ import torch
 from syft.core.generator import local
 from syft.exceptions import SyftError
 from syft.mpc.dealer.deals import DealerContext, combine, row_of
+from syft.mpc.runtime import cost_meter
 from syft.mpc.runtime.party import Batch, Deal, Exchange, Open, Party, PartyCoroutine, PartyRequest, is_deal
-
-
-class RunCost:
-    """The cost of runs.
-
-    Attributes:
-        rounds: the number of communication rounds.
-        bytes: bytes that the busiest party sent to other parties.
-        dealt: bytes that the dealer sent.
-        runs: the number of runs.
-    """
-
-    def __init__(self) -> None:
-        self.rounds = 0
-        self.bytes = 0
-        self.dealt = 0
-        self.runs = 0
-
-    def add(self, rounds: int, sent: int, dealt: int) -> None:
-        """Add a run."""
-        self.runs += 1
-        self.rounds += rounds
-        self.bytes += sent
-        self.dealt += dealt
-
-    def __repr__(self) -> str:
-        return f"<{self.runs} runs, {self.rounds} rounds, {self.bytes} bytes a party, {self.dealt} bytes dealt>"
-
-
-_tallies: list[RunCost] = []
-
-
-@contextmanager
-def count() -> Iterator[RunCost]:
-    """Count rounds and bytes of the protocols run in this process inside a `with` block."""
-    tally = RunCost()
-    _tallies.append(tally)
-    try:
-        yield tally
-    finally:
-        _tallies[:] = [other for other in _tallies if other is not tally]
-
-
-def record_cost(own: RunCost | None, rounds: int, sent: int, dealt: int) -> None:
-    """Add a run to a counter, if any, and to those of `count()`."""
-    for tally in _tallies if own is None else (own, *_tallies):
-        tally.add(rounds, sent, dealt)
-
 
 # For tests of the parties' views: called with (receiver, sender, tensors). The sender is None for the dealer, and the
 # receiver itself for opened values.
@@ -67,13 +20,7 @@ observers: list[Callable[[int, int | None, tuple[torch.Tensor, ...]], None]] = [
 
 
 class LockstepParty(Party):
-    """A party in one process with the others: the first one computes public values for all.
-
-    Args:
-        index: the index of the party.
-        count: the number of parties that hold shares.
-        computed: the public values computed so far, common to all parties of the run.
-    """
+    """A party in one process with the others: the first one computes public values for all."""
 
     __slots__ = ("_computed", "_position")
 
@@ -104,15 +51,9 @@ def parties(count: int, helper: bool = False) -> list[LockstepParty]:
     return [LockstepParty(index, count, computed) for index in range(count + helper)]
 
 
-def drive(coroutines: list[PartyCoroutine], count: int, tally: RunCost | None = None) -> list[Any]:
-    """Run the protocol of every party to its end, and return their results.
-
-    Args:
-        coroutines: one for each party, and one for a helper if it takes part.
-        count: the number of parties that hold shares.
-        tally: a counter for the cost of this run.
-    """
-    lockstep = Lockstep(count)
+def drive(coroutines: list[PartyCoroutine], count: int, key: object = None) -> list[Any]:
+    """Run the protocol of every party to its end, and return their results."""
+    lockstep, started = Lockstep(count), time.perf_counter()
     answers: list[Any] = [None] * len(coroutines)
     try:
         while True:
@@ -123,7 +64,10 @@ def drive(coroutines: list[PartyCoroutine], count: int, tally: RunCost | None = 
                 except StopIteration as stop:
                     results.append(stop.value)
             if not requests:
-                record_cost(tally, lockstep.rounds, max(lockstep.sent), lockstep.dealt)
+                if cost_meter.meters:
+                    seconds = time.perf_counter() - started
+                    cost = cost_meter.Cost(seconds, lockstep.rounds, max(lockstep.sent), lockstep.dealt)
+                    cost_meter.note(key, cost)
                 return results
             if results:
                 raise SyftError("A party ended its protocol before the others: their inputs differ.")
@@ -134,11 +78,7 @@ def drive(coroutines: list[PartyCoroutine], count: int, tally: RunCost | None = 
 
 
 class Lockstep:
-    """Answers the requests of all parties of one run.
-
-    Args:
-        count: the number of parties that hold shares.
-    """
+    """Answers the requests of all parties of one run."""
 
     def __init__(self, count: int) -> None:
         self.count = count

@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +20,12 @@ from syft.config import current, override
 from syft.exceptions import ProtocolError
 from syft.mpc.dealer import wire_protocol
 from syft.mpc.links import party_link
-from syft.mpc.runtime import cost_meter, freed_memory, lockstep
+from syft.mpc.runtime import cost_meter, freed_memory
 from syft.mpc.runtime.dealer_service import Provider
 from syft.mpc.runtime.group import MESH, PINNED_MESH, PINNED_PROBE, PROBE, Group, PendingParties
 from syft.mpc.runtime.party import Party
 from syft.mpc.runtime.party_run import ATTEMPTS, PartyRun
-from syft.mpc.runtime.rendezvous import Finish, Start
+from syft.mpc.runtime.rendezvous import Finish, Prepare, Start
 from syft.workers.execution.execute import WORKER_COMMANDS
 from syft.workers.transport.socket_stream import PURPOSES, SERVED, PeerIdentity
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
         mpc_runtime: Runtime
 
 
-COST = "syft.mpc_cost"
 # Groups of one client that are open at a time.
 MAX_GROUPS = 256
 # Purposes of connections on which both ends prove their keys first.
@@ -52,24 +51,17 @@ _PINNED = frozenset({PINNED_MESH, PINNED_PROBE, wire_protocol.PINNED_PURPOSE})
 def run_order(session: Session) -> Any:
     """Return the key of the clients whose runs are ordered: all participants receive them in the same order.
 
-    A worker that acts for a client, and a guest of a served model, are ordered apart from the client itself.
+    A worker that acts for a client, and an invited client of a served model, are ordered apart from the client itself.
     """
-    if session.circle is None:
-        return session.client_id
-    return (session.circle, session.via, getattr(session, "guest_id", None))
+    return session.client_id if session.circle is None else (session.circle, session.via)
 
 
 class Runtime:
-    """The connections, the dealer and the cost counters of a worker in a process of its own.
-
-    Args:
-        worker: the worker.
-    """
+    """The connections, the dealer and the cost counters of a worker in a process of its own."""
 
     def __init__(self, worker: BaseWorker) -> None:
         self.worker = worker
         self.provider = Provider()
-        self.cost = lockstep.RunCost()
         self.notes = cost_meter.CostNotes()
         self._groups: dict[Any, Group] = {}
         self.pending = PendingParties(worker)
@@ -82,30 +74,23 @@ class Runtime:
         message: RunMessage,
         index: int,
         seats: int,
-        start: Start,
+        prepare: Prepare,
         finish: Finish,
         pins: Mapping[ObjectId, str] | None = None,
     ) -> None:
-        """Take part in a run until its end.
-
-        Args:
-            session: the client's session.
-            message: the run.
-            index: the index of this party.
-            seats: the number of participants, with a helper.
-            start: makes the coroutine of this party.
-            finish: stores its result.
-            pins: the key fingerprints that parties and dealer must prove, by id; None: they are identified by id.
-        """
+        """Take part in a run until its end; if this party can't, the others are notified."""
         with self._client_timeout(session), self._group(session, message, seats, pins) as group:
-            if PartyRun(group, message).tag[: party_link.ID_BYTES] in group.over:
+            run = PartyRun(group, message)
+            if run.tag[: party_link.ID_BYTES] in group.over:
                 raise ProtocolError(f"Run {message.run_id!r} is over. Another run needs another id.")
             # A helper can't see that the others start again, so a run with a helper has one attempt.
             attempts = ATTEMPTS if group.helper is None else 1
             started = time.perf_counter()
+            start: Start | None = None
             for attempt in range(attempts):
                 run = PartyRun(group, message, attempt)
                 try:
+                    start = start or prepare()[0]
                     group.connect_pinned(run.timeout)
                     finish(run.drive(start(Party(index, len(message.parties)))))
                     run.deals.end()
@@ -120,23 +105,8 @@ class Runtime:
                     raise
                 finally:
                     group.end(run.tag)
-                    run.record_cost(self.cost)
                     cost = cost_meter.Cost(time.perf_counter() - started, run.rounds, run.sent, run.deals.bytes)
                     self.notes.add(session.circle or session.client_id, message.run_id, cost)
-
-    def give_up(
-        self,
-        session: Session,
-        message: RunMessage,
-        seats: int,
-        error: Exception,
-        pins: Mapping[ObjectId, str] | None = None,
-    ) -> None:
-        """Notify the other parties that this one can't take part in a run."""
-        with self._client_timeout(session), self._group(session, message, seats, pins) as group:
-            run = PartyRun(group, message)
-            run.give_up(error)
-            group.end(run.tag)
 
     def _client_timeout(self, session: Session) -> AbstractContextManager[object]:
         """Limit the stream timeout to that of the client."""
@@ -179,30 +149,27 @@ class Runtime:
             self._circles.add(circle)
         circle.at_end(lambda: self._leave_circle(circle))
 
-    def _leave_circle(self, circle: Delegation) -> None:
+    def _close_groups(self, is_left: Callable[[Any], bool]) -> None:
+        """Close the groups of some clients, given by their order."""
         with self._lock:
-            left = [
-                self._groups.pop(key) for key in list(self._groups) if type(key[0]) is tuple and key[0][0] is circle
-            ]
+            left = [self._groups.pop(key) for key in list(self._groups) if is_left(key[0])]
         for group in left:
             group.close()
-        self.pending.leave(circle)
+
+    def _leave_circle(self, circle: Delegation) -> None:
+        self._close_groups(lambda order: type(order) is tuple and order[0] is circle)
+        self.pending.close(lambda other: other is circle)
         self.notes.forget(circle)
 
     def leave(self, session: Session) -> None:
         """Close the groups of a session that has ended, and abort their runs."""
-        order = run_order(session)
-        with self._lock:
-            left = [self._groups.pop(key) for key in list(self._groups) if key[0] == order]
-        for group in left:
-            group.close()
+        mine = run_order(session)
+        self._close_groups(lambda order: order == mine)
 
     def close(self) -> None:
         """Close all groups."""
-        with self._lock:
-            while self._groups:
-                self._groups.popitem()[1].close()
-        self.pending.close()
+        self._close_groups(lambda order: True)
+        self.pending.close(lambda circle: True)
 
     def _make_room(self, order: object) -> None:
         """Close the oldest groups of a client, except those with a run."""
@@ -215,44 +182,20 @@ class Runtime:
                     group.lock.release()
 
 
-def _proven(worker: BaseWorker, peer: PeerIdentity, purpose: str, sock: socket.socket) -> PeerIdentity:
-    """Return a peer with the key that it proved, if its purpose needs one. Processes of one program have no keys."""
-    registry = getattr(worker, "acquaintances", None)
-    if purpose.partition(":")[0] not in _PINNED or registry is None or peer.circle is None:
-        return peer
-    return peer._replace(key=registry.prover.listen(sock, peer.id, purpose))
-
-
-def _accept_party(worker: PartyWorker, peer: PeerIdentity, purpose: str, sock: socket.socket) -> None:
-    """Accept the connection of another party of a group."""
-    peer = _proven(worker, peer, purpose, sock)
+def _accept(worker: PartyWorker, peer: PeerIdentity, purpose: str, sock: socket.socket) -> None:
+    """Accept a connection of another party: for a group, to the dealer, or to check that this worker can be reached."""
     kind, _, group = purpose.partition(":")
-    if kind in _PINNED and peer.key is None:
-        sock.close()  # the closed socket is stored, so that a waiting party fails at once
-    if peer.circle is not None:
-        worker.mpc_runtime.join(peer.circle)
-    worker.mpc_runtime.pending.arrive(peer.circle, peer.id, group, sock, peer.key)
-
-
-def _accept_dealing(worker: PartyWorker, peer: PeerIdentity, purpose: str, sock: socket.socket) -> None:
-    """Deal to a party, as long as its connection lasts."""
-    peer = _proven(worker, peer, purpose, sock)
-    if purpose.partition(":")[0] in _PINNED and peer.key is None:
+    registry = getattr(worker, "acquaintances", None)
+    if kind in _PINNED and registry is not None and peer.circle is not None:  # processes of one program have no keys
+        peer = peer._replace(key=registry.prover.listen(sock, peer.id, purpose))
+    if kind in (PROBE, PINNED_PROBE) or (kind in _PINNED and peer.key is None):
         sock.close()
-        return
-    worker.mpc_runtime.provider.serve(peer, sock)
-
-
-def _accept_probe(worker: PartyWorker, peer: PeerIdentity, purpose: str, sock: socket.socket) -> None:
-    """Show that this worker can be reached."""
-    _proven(worker, peer, purpose, sock)
-    sock.close()
-
-
-def _cost(worker: PartyWorker, session: Session) -> tuple[int, int, int, int]:
-    """Return the cost of all runs at a worker: runs, rounds, bytes sent to other parties, bytes dealt."""
-    cost = worker.mpc_runtime.cost
-    return (cost.runs, cost.rounds, cost.bytes, cost.dealt)
+    if kind in (MESH, PINNED_MESH):  # a closed socket is stored too, so that a waiting party fails at once
+        if peer.circle is not None:
+            worker.mpc_runtime.join(peer.circle)
+        worker.mpc_runtime.pending.arrive(peer.circle, peer.id, group, sock, peer.key)
+    elif sock.fileno() >= 0:
+        worker.mpc_runtime.provider.serve(peer, sock)
 
 
 def _begin_notes(worker: PartyWorker, session: Session) -> None:
@@ -272,8 +215,6 @@ def _prepare(worker: PartyWorker) -> None:
     worker.mpc_runtime = Runtime(worker)
 
 
-PURPOSES.update(dict.fromkeys((MESH, PINNED_MESH), _accept_party))
-PURPOSES.update(dict.fromkeys((PROBE, PINNED_PROBE), _accept_probe))
-PURPOSES.update(dict.fromkeys((wire_protocol.PURPOSE, wire_protocol.PINNED_PURPOSE), _accept_dealing))
-WORKER_COMMANDS.update({COST: _cost, cost_meter.BEGIN: _begin_notes, cost_meter.READ: _read_notes})
+PURPOSES.update(dict.fromkeys((MESH, PROBE, wire_protocol.PURPOSE, *_PINNED), _accept))
+WORKER_COMMANDS.update({cost_meter.BEGIN: _begin_notes, cost_meter.READ: _read_notes})
 SERVED.append(_prepare)

@@ -31,12 +31,7 @@ class PartyRequest:
 
 @dataclasses.dataclass(slots=True)
 class Open(PartyRequest):
-    """Open some values to every party; every party sends its shares of them.
-
-    Attributes:
-        shares: this party's shares.
-        xor: whether they are shares of bits, to be xored, and not of numbers, to be added.
-    """
+    """Open some values to every party; every party sends its shares of them. Shares of bits are xored."""
 
     shares: Tensors
     xor: bool = False
@@ -44,12 +39,7 @@ class Open(PartyRequest):
 
 @dataclasses.dataclass(slots=True)
 class Deal(PartyRequest):
-    """Get this party's shares of a deal.
-
-    Attributes:
-        kind: the kind of deal.
-        spec: its arguments: shapes, numbers and strings.
-    """
+    """Get this party's shares of a deal."""
 
     kind: str
     spec: tuple[Any, ...]
@@ -57,12 +47,7 @@ class Deal(PartyRequest):
 
 @dataclasses.dataclass(slots=True)
 class Exchange(PartyRequest):
-    """Send tensors to some parties, and wait for tensors from some.
-
-    Attributes:
-        outgoing: the tensors for each receiver, by its index.
-        sources: the indices of the senders.
-    """
+    """Send tensors to some parties, by index, and wait for tensors from some."""
 
     outgoing: dict[int, Tensors]
     sources: tuple[int, ...]
@@ -81,12 +66,7 @@ def is_deal(request: PartyRequest) -> bool:
 
 
 class Party:
-    """One party of a run.
-
-    Args:
-        index: the index of the party, from 0; a helper comes after the last party.
-        count: the number of parties that hold shares.
-    """
+    """One party of a run; a helper has the index after the last party."""
 
     __slots__ = ("count", "first", "index", "is_helper")
 

@@ -13,11 +13,10 @@ from syft.core.references import Ref
 from syft.core.trees import SCALARS, map_tensors
 from syft.exceptions import PartyLostError, ProtocolError
 from syft.mpc.dealer import wire_protocol
-from syft.mpc.dealer.run_deals import RunDeals
-from syft.mpc.links import party_link, poll
-from syft.mpc.links.frame_layout import write_layout
-from syft.mpc.links.party_link import FrameTag, PartyLink
-from syft.mpc.runtime import lockstep
+from syft.mpc.dealer.wire_protocol import RunDeals
+from syft.mpc.links import party_link
+from syft.mpc.links.frame_layout import FrameTag, write_layout
+from syft.mpc.links.party_link import PartyLink
 from syft.mpc.runtime.group import Group
 from syft.mpc.runtime.party import Batch, Deal, Exchange, Open, PartyCoroutine, PartyRequest
 
@@ -33,13 +32,7 @@ Received = dict[int, list[Any]]
 
 
 class PartyRun:
-    """One run at one party.
-
-    Args:
-        group: the participants.
-        message: the run.
-        attempt: zero-based attempt number.
-    """
+    """One run at one party."""
 
     def __init__(self, group: Group, message: RunMessage, attempt: int = 0) -> None:
         self.group = group
@@ -88,12 +81,14 @@ class PartyRun:
         """Send one frame to each other member, and wait for theirs."""
         self.rounds += 1
         writing, reading, sources = [], {}, {}
-        layout = self._layout(leaves)
+        opened = [leaf.shares for leaf in leaves if isinstance(leaf, Open)]
+        # All frames of a round that only opens values have one layout; other layouts may differ.
+        layout = write_layout(opened) if len(opened) == len(leaves) else None
         for index in range(len(self.group.members)):
             if index == self.group.index:
                 continue
-            outgoing = [self._for(leaf, index) for leaf in leaves]
-            expected = [self._expects(leaf, index) for leaf in leaves]
+            outgoing = [leaf.shares if isinstance(leaf, Open) else leaf.outgoing.get(index) for leaf in leaves]
+            expected = [isinstance(leaf, Open) or index in leaf.sources for leaf in leaves]
             sends = any(tensors is not None for tensors in outgoing)
             if not sends and not any(expected):
                 continue
@@ -106,7 +101,7 @@ class PartyRun:
                 reading[link] = functools.partial(link.receive, tag, layout)
                 sources[link] = (index, expected)
         try:
-            received = poll.transfer(writing, reading, self.timeout)
+            received = party_link.transfer(writing, reading, self.timeout)
         except party_link.DisagreementError as error:
             self.deals.disagree(error.tag.instance, error.tag.seeds)
             raise
@@ -130,21 +125,6 @@ class PartyRun:
         if index >= self.count or self.is_helper:
             return FrameTag(self.tag, self.rounds, 0, 0)
         return FrameTag(self.tag, self.rounds, self.deals.instance, self.deals.generation)
-
-    def _for(self, leaf: Open | Exchange, index: int) -> tuple[torch.Tensor, ...] | None:
-        """Return the tensors of a request that go to another member."""
-        if isinstance(leaf, Open):
-            return leaf.shares
-        return leaf.outgoing.get(index)
-
-    def _expects(self, leaf: Open | Exchange, index: int) -> bool:
-        """Return whether another member sends tensors for a request."""
-        return isinstance(leaf, Open) or index in leaf.sources
-
-    def _layout(self, leaves: list[Open | Exchange]) -> bytes | None:
-        """Return the layout of all frames of a round that only opens values; None: the layouts may differ."""
-        opened = [leaf.shares for leaf in leaves if isinstance(leaf, Open)]
-        return write_layout(opened) if len(opened) == len(leaves) else None
 
     def _opened(self, leaf: Open, position: int, arrived: Received) -> tuple[torch.Tensor, ...]:
         """Add up the shares of all parties, in the memory of the received tensors."""
@@ -178,11 +158,7 @@ class PartyRun:
                 notified.append(link)
             except (ProtocolError, OSError):  # this member is lost too
                 continue
-        poll.drain(notified, _ABORT_TIMEOUT)
-
-    def record_cost(self, cost: lockstep.RunCost) -> None:
-        """Add the cost of this run to all active counters."""
-        lockstep.record_cost(cost, self.rounds, self.sent, self.deals.bytes)
+        party_link.drain(notified, _ABORT_TIMEOUT)
 
 
 _ANSWERS: dict[type, Callable[..., Any]] = {Open: PartyRun._opened, Exchange: PartyRun._exchanged}

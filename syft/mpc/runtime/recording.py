@@ -47,30 +47,17 @@ class SymbolicShareError(SyftError):
         super().__init__(WHY)
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class Value:
-    """A shared tensor in a recording: an input, or the result of a step.
+    """A shared tensor in a recording: an input with its pointers and link, or the result of a step."""
 
-    Args:
-        shape: its shape.
-        shares: the pointers of an input, by party; None for the result of a step.
-        link: the link of an input.
-    """
-
-    __slots__ = ("link", "shape", "shares")
-
-    def __init__(self, shape: torch.Size, shares: dict[Any, Any] | None = None, link: Any = None) -> None:
-        self.shape = shape
-        self.shares = shares
-        self.link = link
+    shape: torch.Size
+    shares: dict[Any, Any] | None = None
+    link: Any = None
 
 
 class SymbolicShare:
-    """A share of one party during a recording.
-
-    Args:
-        value: the shared value.
-        location: the party.
-    """
+    """A share of one party during a recording."""
 
     __slots__ = ("__weakref__", "location", "value")
 
@@ -118,16 +105,7 @@ def value_of(content: object) -> Value | None:
 
 @dataclasses.dataclass(slots=True)
 class RecordedStep:
-    """One run of a protocol.
-
-    Attributes:
-        name: the protocol.
-        args: its arguments, with values in place of shared tensors.
-        options: its named arguments.
-        results: its results.
-        parties: the ids of the parties.
-        provider: the dealer; None if it needs none.
-    """
+    """One run of a protocol, with values in place of shared tensors."""
 
     name: str
     args: tuple[Any, ...]

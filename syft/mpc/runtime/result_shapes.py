@@ -14,7 +14,6 @@ from syft.mpc.ring import arithmetic
 from syft.mpc.ring.arithmetic import PerDimension
 
 Shape = tuple[int, ...]
-SHAPES: dict[str, Callable[..., Any]] = {}
 _cache: dict[Any, Any] = {}
 MAX_CACHED = 4096
 
@@ -62,29 +61,14 @@ def conv(
     return torch.Size([x[0], weight[1] * groups if transposed else weight[0], *spatial])
 
 
-def _shape_of(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        for name in names:
-            SHAPES[name] = function
-        return function
-
-    return register
-
-
-@_shape_of("cumsum.default", "neg.default", "clone.default", "alias.default", "detach.default", "flip.default",
-       "tril.default", "triu.default", "roll.default", "index_put.default", "scatter_add.default", "index_add.default",
-       "lift_fresh.default", "scatter.src", "index_copy.default", "select_scatter.default", "slice_scatter.default",
-       "diagonal_scatter.default")  # fmt: skip
 def _same(x: torch.Tensor, *args: object, **options: object) -> torch.Size:
     return x.shape
 
 
-@_shape_of("sum.default", "trace.default")
 def _none(x: torch.Tensor) -> torch.Size:
     return torch.Size(())
 
 
-@_shape_of("sum.dim_IntList")
 def _sum(x: torch.Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> torch.Size:
     count = x.dim()
     gone = {dim % count for dim in dims} if dims and count else set(range(count))
@@ -93,7 +77,6 @@ def _sum(x: torch.Tensor, dims: Sequence[int] | None = None, keepdim: bool = Fal
     return torch.Size([size for i, size in enumerate(x.shape) if i not in gone])
 
 
-@_shape_of("cat.default")
 def _cat(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Size:
     parts = [tensor.shape for tensor in tensors if tensor.shape != (0,)] or [tensors[0].shape]
     dim = dim % len(parts[0]) if parts[0] else 0
@@ -105,7 +88,6 @@ def _cat(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Size:
     return torch.Size(sizes)
 
 
-@_shape_of("stack.default")
 def _stack(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Size:
     shapes = {tuple(tensor.shape) for tensor in tensors}
     if len(shapes) != 1:
@@ -115,24 +97,38 @@ def _stack(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Size:
     return torch.Size(sizes)
 
 
-@_shape_of("where.self")
 def _where(mask: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Size:
     return arithmetic.broadcast(arithmetic.broadcast(mask.shape, x.shape), y.shape)
 
 
-@_shape_of("index.Tensor")
 def _index(x: torch.Tensor, indices: list[Any]) -> torch.Size:
     # On an expanded scalar: the indices are public, so torch checks them too.
     nothing = torch.zeros((), dtype=torch.int8).expand(x.shape)
     return torch.ops.aten.index.Tensor(nothing, indices).shape  # type: ignore[no-any-return]
 
 
-@_shape_of("index_select.default")
 def _index_select(x: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Size:
     sizes = list(x.shape)
     if sizes:
         sizes[dim] = index.numel()
     return torch.Size(sizes)
+
+
+_SAME = """
+    cumsum.default neg.default clone.default alias.default detach.default flip.default tril.default triu.default
+    roll.default index_put.default scatter_add.default index_add.default lift_fresh.default scatter.src
+    index_copy.default select_scatter.default slice_scatter.default diagonal_scatter.default
+""".split()
+SHAPES: dict[str, Callable[..., Any]] = dict.fromkeys(_SAME, _same) | {
+    "sum.default": _none,
+    "trace.default": _none,
+    "sum.dim_IntList": _sum,
+    "cat.default": _cat,
+    "stack.default": _stack,
+    "where.self": _where,
+    "index.Tensor": _index,
+    "index_select.default": _index_select,
+}
 
 
 def of_call(name: str, call: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,9 +14,9 @@ from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import IdNotUniqueError, ProtocolError, SyftError
 from syft.messaging.message import RunMessage
 from syft.mpc.runtime import rendezvous
-from syft.mpc.runtime.party import MAX_PARTIES, Party, PartyCoroutine
+from syft.mpc.runtime.party import MAX_PARTIES
 from syft.mpc.runtime.protocol_registry import ProtocolSpec, entry_of
-from syft.mpc.runtime.rendezvous import Finish, RunKey, Start
+from syft.mpc.runtime.rendezvous import Finish, Prepare, Start
 from syft.pointers.remote_call import following_id
 from syft.workers.access.policy import check_release
 from syft.workers.execution.copies import copy_tensor
@@ -29,11 +29,6 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 _PLAIN = (int, float, bool, str, type(None), torch.Size)
-
-
-def key_of(client_id: object, run_id: ObjectId) -> RunKey:
-    """Return the key of a run. Clients choose the ids of runs, so an id is unique for its client only."""
-    return client_id, run_id
 
 
 def party_index(worker: BaseWorker, message: RunMessage, entry: ProtocolSpec) -> tuple[int, int]:
@@ -103,7 +98,7 @@ def take_part(worker: BaseWorker, session: Session, message: RunMessage) -> None
 
     def prepare() -> tuple[Start, object]:
         args, options = arguments_of(worker, session, message)
-        return functools.partial(_start, entry, args, options), _agreement(message, args)
+        return lambda party: entry.function(party, *args, **options), _agreement(message, args)
 
     finish = functools.partial(store_results, worker, session, message)
     try:
@@ -121,37 +116,24 @@ def join_run(
     session: Session,
     message: RunMessage,
     seat: tuple[int, int],
-    prepare: Callable[[], tuple[Start, object]],
+    prepare: Prepare,
     finish: Finish,
     subject: str,
     pins: Mapping[ObjectId, str] | None = None,
 ) -> None:
     """Run one party's part of a protocol, and raise an error without numbers if it fails.
 
-    Args:
-        worker: the party.
-        session: the client's session.
-        message: the run.
-        seat: the party's index, and the number of participants.
-        prepare: returns the start function, and what must be equal at every party. The other parties are notified if
-            it fails.
-        finish: stores the result.
-        subject: the name of the run in errors.
-        pins: the key fingerprints of parties and dealer, by id; None: they are identified by id.
+    The other parties are notified if `prepare` fails. With `pins`, parties and dealer prove these key fingerprints;
+    without, they are identified by id.
     """
-    key = key_of(session.client_id, message.run_id)
+    key = (session.client_id, message.run_id)
     runtime = runtime_of(worker, session)
     index, seats = seat
     try:
-        try:
-            start, agreement = prepare()
-        except Exception as error:
-            if runtime is not None:
-                runtime.give_up(session, message, seats, error, pins)
-            raise
         if runtime is not None:
-            runtime.run(session, message, index, seats, start, finish, pins)
+            runtime.run(session, message, index, seats, prepare, finish, pins)
         else:
+            start, agreement = prepare()
             participant = rendezvous.Participant(worker.id, start, finish, agreement)
             rendezvous.join(key, index, len(message.parties), seats, participant, session.may_wait)
     except Exception as error:
@@ -171,10 +153,6 @@ def _agreement(message: RunMessage, args: tuple[Any, ...]) -> object:
     shapes = [tuple(leaf.shape) for leaf in iter_tensors(args) if isinstance(leaf, torch.Tensor)]
     options = {name: value for name, value in message.options.items() if not isinstance(value, torch.Tensor)}
     return message.name, message.parties, message.provider, shapes, options
-
-
-def _start(entry: ProtocolSpec, args: tuple[Any, ...], options: dict[str, Any], party: Party) -> PartyCoroutine:
-    return entry.function(party, *args, **options)
 
 
 def _compact(share: torch.Tensor) -> torch.Tensor:

@@ -1,5 +1,5 @@
-"""Encrypted models that clients query: by invitation (`serve`, `query`), or as users of nodes (`server`, `client`).
+"""Encrypted models that clients query, invited by the owner (`serve`) or as users of nodes.
 
-Both run a `SharedProgram` at each party, and share the client's side in `client_shares`. Plain models are in
+The clients' side is `client`. The parties' side is `server`, and `endpoint` for invited clients. Plain models are in
 `syft.hosting`.
 """

@@ -13,8 +13,7 @@ import json
 
 from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import SyftError
-from syft.mpc.serving.shared_program import show_shapes
-from syft.mpc.serving.tensor_encoding import Encodings, read_rows, shapes_of, write_rows
+from syft.mpc.serving.tensor_encoding import Encodings, read_rows, shapes_of, show_shapes, write_rows
 from syft.workers.transport.handshake import TOKEN_BYTES, Address
 
 PREFIX = "syft-invitation-1:"
@@ -40,7 +39,7 @@ class Invitation:
 
     Attributes:
         name: the model's name at the servers.
-        guest: the client's id at the servers.
+        client_id: the client's id at the servers.
         servers: the parties, in order.
         provider: the id of the dealer.
         inputs: the encodings of the model's inputs.
@@ -51,7 +50,7 @@ class Invitation:
         >>> from syft.mpc.serving.tensor_encoding import TensorEncoding
         >>> encoding = TensorEncoding((1, 2), 1000, 2**62)
         >>> servers = (Server("alice"), Server("bob"))
-        >>> invitation = Invitation("0" * 32, "guest-1", servers, "carol", (encoding,), (encoding,), 3)
+        >>> invitation = Invitation("0" * 32, "client-1", servers, "carol", (encoding,), (encoding,), 3)
         >>> invitation
         <Invitation to a model at alice, bob: (1, 2) -> (1, 2), 3 requests>
         >>> Invitation.from_text(invitation.to_text()) == invitation
@@ -59,7 +58,7 @@ class Invitation:
     """
 
     name: str
-    guest: ObjectId
+    client_id: ObjectId
     servers: tuple[Server, ...]
     provider: ObjectId | None
     inputs: Encodings
@@ -76,7 +75,7 @@ class Invitation:
         """Return the invitation as one line of text, with its secrets: send it to the client only."""
         plain = {
             "name": self.name,
-            "guest": self.guest,
+            "guest": self.client_id,
             "servers": [_write_server(server) for server in self.servers],
             "provider": self.provider,
             "inputs": write_rows(self.inputs),
@@ -87,11 +86,7 @@ class Invitation:
 
     @classmethod
     def from_text(cls, text: str) -> Invitation:
-        """Read an invitation.
-
-        Raises:
-            SyftError: the text is not one.
-        """
+        """Read an invitation; raises SyftError if the text is not one."""
         if type(text) is not str or not text.strip().startswith(PREFIX) or len(text) > MAX_TEXT:
             raise SyftError(f"This text is not an invitation to a model. Invitations start with {PREFIX!r}.")
         try:
@@ -115,7 +110,7 @@ class Invitation:
     def check(self) -> None:
         """Raise ValueError unless all parts have the right types."""
         ids = [server.id for server in self.servers]
-        named = type(self.name) is str and is_id(self.guest) and (self.provider is None or is_id(self.provider))
+        named = type(self.name) is str and is_id(self.client_id) and (self.provider is None or is_id(self.provider))
         counted = self.requests is None or (type(self.requests) is int and self.requests >= 0)
         if not named or not counted or len(ids) < 2 or len(set(ids)) != len(ids) or not all(map(is_id, ids)):
             raise ValueError("invitation")

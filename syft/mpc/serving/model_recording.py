@@ -13,13 +13,13 @@ from syft.core.id_provider import ObjectId
 from syft.core.trees import iter_tensors
 from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.hook import modules
-from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan import Plan
 from syft.mpc.program.compile import Assembled, Part
+from syft.mpc.program.inputs import link_of, sharing_of
 from syft.mpc.runtime import client
 from syft.mpc.runtime.recording import ShareRecording, Value, outline, value_of
-from syft.mpc.serving.shared_program import Shape
-from syft.mpc.serving.tensor_encoding import Encodings, TensorEncoding, shapes_of
+from syft.mpc.serving.server import ModelParts
+from syft.mpc.serving.tensor_encoding import Encodings, Shape, TensorEncoding, write_rows
 from syft.pointers.object_pointer import ObjectPointer
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
@@ -32,15 +32,7 @@ Answer = Callable[[Any], Any]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RecordedModel:
-    """A model as a program.
-
-    Attributes:
-        shared: a shared tensor of the model's parties.
-        part: the program.
-        values: the values that stand for the inputs.
-        inputs: the encodings of the inputs.
-        outputs: the encodings of the results.
-    """
+    """A model as a program, with the values that stand for the inputs, and a shared tensor of its parties."""
 
     shared: AdditiveSharingTensor
     part: Part
@@ -48,25 +40,21 @@ class RecordedModel:
     inputs: Encodings
     outputs: Encodings
 
-    def program_fields(
+    def parts_of(
         self,
         party: ObjectId,
         resolve: Callable[[ObjectPointer], object],
-        parties: Sequence[ObjectId],
         provider: ObjectId,
-    ) -> tuple[Any, ...]:
-        """Return the fields of a party's `SharedProgram`.
-
-        Args:
-            party: the id of the party.
-            resolve: returns the field for a pointer to one of the party's shares.
-            parties: the ids of all parties, in order.
-            provider: the id of the dealer.
-        """
+        version: str,
+        keys: tuple[str, ...] = (),
+        max_requests_per_user: int | None = None,
+    ) -> ModelParts:
+        """Return the part of a party; `resolve` returns the field for a pointer to one of the party's shares."""
         given = [self._given_at(party, item) for item in self.part.args]
         resolved = tuple([resolve(item) if isinstance(item, ObjectPointer) else item for item in given])
-        options = self.part.options
-        return options["steps"], options["outputs"], resolved, shapes_of(self.inputs), tuple(parties), provider
+        options, encodings = self.part.options, (write_rows(self.inputs), write_rows(self.outputs))
+        program = options["steps"], options["outputs"], resolved, tuple(self.shared.child), provider
+        return ModelParts(*program, *encodings, version, keys, max_requests_per_user)
 
     def _given_at(self, party: ObjectId, item: object) -> object:
         """Return a first value of the program at a party: the index of an input, a pointer, or a plain tensor."""
@@ -84,9 +72,12 @@ def record_model(model: Model, in_shape: InputShape, answer: Answer | None = Non
     values = [Value(torch.Size(shape)) for shape in shapes]
     with _evaluating(model), ShareRecording() as recording, torch.no_grad():
         result = model(*[template.like(outline(value, template.child)).wrap() for value in values])
-        links = _links_of(result if answer is None else answer(result))
+        links = [link_of(leaf) for leaf in iter_tensors(result if answer is None else answer(result))]
+        sharings = [sharing_of(link) for link in links]
+        if not links or None in sharings:
+            raise SyftError("A served model returns a shared tensor, or a tuple of them.")
         # Fresh shares reveal nothing but the result to the client that adds them up.
-        outputs = [recording.value(client.run("refresh", _shares_of(link))) for link in links]
+        outputs = [recording.value(client.run("refresh", sharing)) for sharing in sharings]
     if recording.writes:
         raise SyftError("This model changes its own tensors when it runs, so it can't be served.")
     part, *others = Assembled(recording, outputs).parts
@@ -100,7 +91,7 @@ def _shared_parameter(model: Model) -> FixedPrecisionTensor:
     if not isinstance(model, torch.nn.Module | Plan):
         raise SyftError(f"serve() takes an encrypted module or plan, not a {type(model).__name__}.")
     for tensor in modules.tensors_of(model) if isinstance(model, torch.nn.Module) else model.state.tensors():
-        link = tensor.__dict__.get("child") if isinstance(tensor, SyftTensor) else None
+        link = link_of(tensor)
         if isinstance(link, FixedPrecisionTensor) and link.is_shared:
             return link
     raise SyftError(
@@ -131,18 +122,7 @@ def _evaluating(model: Model) -> Iterator[None]:
             part.training = training
 
 
-def _links_of(result: object) -> list[Any]:
-    links = [leaf.__dict__.get("child") if isinstance(leaf, SyftTensor) else None for leaf in iter_tensors(result)]
-    if not links or not all(isinstance(_shares_of(link), AdditiveSharingTensor) for link in links):
-        raise SyftError("A served model returns a shared tensor, or a tuple of them.")
-    return links
-
-
-def _shares_of(link: object) -> Any:
-    return link.child if isinstance(link, FixedPrecisionTensor) else link
-
-
-def _encoding_of(link: FixedPrecisionTensor | AdditiveSharingTensor) -> TensorEncoding:
+def _encoding_of(link: Any) -> TensorEncoding:
     if isinstance(link, FixedPrecisionTensor):
         dtype = str(link.decodes_to).removeprefix("torch.")
         return TensorEncoding(tuple(link.shape), link.scale, link.field, dtype=dtype)

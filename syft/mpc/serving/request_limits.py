@@ -11,7 +11,6 @@ import datetime
 import threading
 import time
 import weakref
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from syft.exceptions import ModelError
@@ -38,30 +37,9 @@ def check_limit(limit: object) -> int | None:
     raise ModelError(f"max_requests_per_user must be an integer of at least 1, or None for no limit, got {limit!r}.")
 
 
-class _MemoryCounts:
-    """Counts that last as long as the process; the same interface as the records of a store."""
-
-    def __init__(self) -> None:
-        self._rows: dict[str, Any] = {}
-        self._lock = threading.Lock()
-
-    def update(self, area: str, key: str, change: Callable[[Any], Any]) -> Any:
-        """Replace a value by the result of `change`; if that raises, nothing changes."""
-        with self._lock:
-            self._rows[key] = change(self._rows.get(key))
-            return self._rows[key]
-
-
-_memories: weakref.WeakKeyDictionary[Any, _MemoryCounts] = weakref.WeakKeyDictionary()
+# The rows of workers without a store, by user.
+_rows: weakref.WeakKeyDictionary[BaseWorker, dict[str, Row]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
-
-
-def _counts_of(worker: BaseWorker) -> Any:
-    stored = getattr(worker, "request_counts", None)
-    if stored is not None:
-        return stored
-    with _lock:
-        return _memories.setdefault(worker, _MemoryCounts())
 
 
 def spend(worker: BaseWorker, user: object, name: str, version: str, limit: int | None) -> None:
@@ -89,12 +67,14 @@ def spend(worker: BaseWorker, user: object, name: str, version: str, limit: int 
             raise ModelError(_refusal(worker, name, limit, today))
         return {**current, name: [version, today, used + 1]}
 
-    _counts_of(worker).update(_AREA, _key_of(user), count)
-
-
-def _key_of(user: object) -> str:
-    text = f"{type(user).__name__}:{user}"
-    return _ANONYMOUS if str(user).startswith(_ANONYMOUS) else text
+    key = _ANONYMOUS if str(user).startswith(_ANONYMOUS) else f"{type(user).__name__}:{user}"
+    stored = getattr(worker, "request_counts", None)
+    if stored is not None:
+        stored.update(_AREA, key, count)
+        return
+    with _lock:
+        rows = _rows.setdefault(worker, {})
+        rows[key] = count(rows.get(key))
 
 
 def _refusal(worker: BaseWorker, name: str, limit: int, today: int) -> str:

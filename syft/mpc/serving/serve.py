@@ -31,11 +31,9 @@ from syft.hook import base
 from syft.messaging.message import Operation
 from syft.mpc.runtime import client
 from syft.mpc.serving import endpoint
-from syft.mpc.serving.guest_session import purpose_of
 from syft.mpc.serving.invitation import Invitation, Server
 from syft.mpc.serving.model_recording import Answer, InputShape, Model, RecordedModel, record_model
-from syft.mpc.serving.shared_program import show_shapes
-from syft.mpc.serving.tensor_encoding import shapes_of
+from syft.mpc.serving.tensor_encoding import shapes_of, show_shapes
 from syft.pointers.object_pointer import ObjectPointer
 from syft.workers.spawned import SpawnedWorker
 from syft.workers.virtual import VirtualWorker
@@ -67,12 +65,7 @@ def serve(
 
 
 class ServedModel:
-    """A model that parties serve; its owner invites clients, and stops it.
-
-    Args:
-        recorded: the model as a program.
-        num_requests: the number of requests of all clients together; None: unlimited.
-    """
+    """A model that parties serve; its owner invites clients, and stops it."""
 
     def __init__(self, recorded: RecordedModel, num_requests: int | None) -> None:
         shared = recorded.shared
@@ -86,11 +79,10 @@ class ServedModel:
         self._unassigned = num_requests
         self._invitations: list[Invitation] = []
         self._is_stopped = False
-        parties = [worker.id for worker in self._workers]
         try:
             for worker in self._workers:
-                fields = recorded.program_fields(worker.id, ObjectPointer.ref, parties, self._provider)
-                self._call(worker, endpoint.OPEN, self.name, *fields, num_requests)
+                parts = recorded.parts_of(worker.id, ObjectPointer.ref, self._provider, self.name)
+                self._call(worker, endpoint.OPEN, self.name, tuple(parts), num_requests)
         except Exception:
             self.stop()
             raise
@@ -123,23 +115,23 @@ class ServedModel:
             )
         if self._unassigned is not None and requests is not None and requests > self._unassigned:
             raise SyftError(f"{self._unassigned} of {self.num_requests} requests are left, got {requests}.")
-        guest = f"guest-{os.urandom(16).hex()}"
+        client_id = f"client-{os.urandom(16).hex()}"
         try:
             for worker in self._workers:
-                self._call(worker, endpoint.INVITE, self.name, guest, requests)
-            servers = tuple([self._server(worker, guest) for worker in self._workers])
+                self._call(worker, endpoint.INVITE, self.name, client_id, requests)
+            servers = tuple([self._server(worker, client_id) for worker in self._workers])
         except Exception:
-            self._call_all(endpoint.REVOKE, self.name, guest)
+            self._call_all(endpoint.REVOKE, self.name, client_id)
             raise
-        made = Invitation(self.name, guest, servers, self._provider, self.inputs, self.outputs, requests)
+        made = Invitation(self.name, client_id, servers, self._provider, self.inputs, self.outputs, requests)
         self._invitations.append(made)
         if self._unassigned is not None and requests is not None:
             self._unassigned -= requests
         return made
 
-    def _server(self, worker: BaseWorker, guest: str) -> Server:
+    def _server(self, worker: BaseWorker, client_id: str) -> Server:
         if isinstance(worker, SpawnedWorker):
-            return Server(worker.id, worker.invite(guest, purpose_of(self.name)))
+            return Server(worker.id, worker.invite(client_id, endpoint.purpose_of(self.name)))
         if isinstance(worker, VirtualWorker):
             return Server(worker.id)
         raise SyftError(f"Clients can't be invited to worker {worker.id!r}: only its creator can admit them.")
@@ -154,7 +146,7 @@ class ServedModel:
             left = 0
         self._invitations.remove(invitation)
         self._invalidate(invitation)
-        self._call_all(endpoint.REVOKE, self.name, invitation.guest)
+        self._call_all(endpoint.REVOKE, self.name, invitation.client_id)
         if self._unassigned is not None and left is not None:
             self._unassigned += left
 
@@ -162,11 +154,11 @@ class ServedModel:
         """Invalidate the secrets of an invitation at the servers."""
         for worker, server in zip(self._workers, invitation.servers, strict=True):
             if server.address is not None:
-                worker.dismiss(invitation.guest, server.address)
+                worker.dismiss(invitation.client_id, server.address)
 
     def _left(self, invitation: Invitation) -> int | None:
         """Return the number of requests that an invitation has left: the lowest count of all servers."""
-        left = [self._call(worker, endpoint.LEFT, self.name, invitation.guest) for worker in self._workers]
+        left = [self._call(worker, endpoint.LEFT, self.name, invitation.client_id) for worker in self._workers]
         return None if min(left) < 0 else min(left)
 
     @property

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeGuard
 
 import torch
 
-from syft.mpc.serving.shared_program import Shape
 from syft.mpc.values.encoding import decode_plain, encode_plain
 from syft.tensors.precision import FLOATS
 
 MAX_DIMENSIONS = 64
+Shape = tuple[int, ...]
+Shares = tuple[torch.Tensor, ...]
 Row = tuple[Any, ...]
 _DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in FLOATS}
 
@@ -49,25 +50,20 @@ class TensorEncoding:
         fields = (self.shape, self.scale, self.field, self.is_integer)
         return fields if self.dtype == "float32" else (*fields, self.dtype)
 
+    def check(self) -> TensorEncoding:
+        """Return this encoding, which came from outside; raises ValueError if it is not valid."""
+        if len(self.shape) > MAX_DIMENSIONS or not all(type(size) is int and size >= 0 for size in self.shape):
+            raise ValueError("shape")
+        if type(self.scale) is not int or not 1 <= self.scale <= 2**40 or type(self.is_integer) is not bool:
+            raise ValueError("scale")
+        if type(self.field) is not int or not 4 <= self.field <= 2**64 or math.prod(self.shape) > 2**40:
+            raise ValueError("field")
+        if type(self.dtype) is not str or self.dtype not in _DTYPES:
+            raise ValueError("dtype")
+        return self
+
 
 Encodings = tuple[TensorEncoding, ...]
-
-
-def read_encoding(
-    shape: Iterable[object], scale: object, field: object, is_integer: object, dtype: object = "float32"
-) -> TensorEncoding:
-    """Return an encoding that came from outside; raises ValueError or TypeError if it is not valid."""
-    dimensions = tuple(shape)
-    sizes = tuple([size for size in dimensions if type(size) is int and size >= 0])
-    if len(sizes) != len(dimensions) or len(sizes) > MAX_DIMENSIONS:
-        raise ValueError("shape")
-    if type(scale) is not int or not 1 <= scale <= 2**40 or type(is_integer) is not bool:
-        raise ValueError("scale")
-    if type(field) is not int or not 4 <= field <= 2**64 or math.prod(sizes) > 2**40:
-        raise ValueError("field")
-    if type(dtype) is not str or dtype not in _DTYPES:
-        raise ValueError("dtype")
-    return TensorEncoding(sizes, scale, field, is_integer, dtype)
 
 
 def write_rows(encodings: Encodings) -> tuple[Row, ...]:
@@ -75,11 +71,21 @@ def write_rows(encodings: Encodings) -> tuple[Row, ...]:
     return tuple([encoding.to_row() for encoding in encodings])
 
 
-def read_rows(rows: Iterable[Sequence[Any]]) -> Encodings:
+def read_rows(rows: Iterable[Iterable[Any]]) -> Encodings:
     """Return encodings that came from outside; raises ValueError or TypeError if they are not valid."""
-    return tuple([read_encoding(*row) for row in rows])
+    return tuple([TensorEncoding(tuple(shape), *more).check() for shape, *more in rows])
 
 
 def shapes_of(encodings: Encodings) -> tuple[Shape, ...]:
     """Return the shapes of encodings."""
     return tuple([encoding.shape for encoding in encodings])
+
+
+def show_shapes(shapes: Iterable[Shape]) -> str:
+    """Return shapes as text for errors."""
+    return " and ".join(str(tuple(shape)) for shape in shapes) or "nothing"
+
+
+def is_share(value: object) -> TypeGuard[torch.Tensor]:
+    """Return whether a value from outside can be a share."""
+    return type(value) is torch.Tensor and value.dtype is torch.int64

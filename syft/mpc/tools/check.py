@@ -18,9 +18,9 @@ Example:
 
 from __future__ import annotations
 
-import threading
+import dataclasses
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -38,21 +38,17 @@ from syft.mpc.tools.module_inputs import examples_for, guesses
 from syft.tensors.precision import FixedPrecisionTensor
 
 
+@dataclasses.dataclass(repr=False, eq=False)
 class Report:
     """The problems of a model on encrypted tensors: a collection, which is true if there are any.
-
-    Args:
-        problems: the problems.
-        unseen: the names of modules that were not checked.
 
     Attributes:
         problems: the problems, each with `path`, `module`, `operation` and `instead`.
         unseen: the names of modules that were not checked, because they need an example input.
     """
 
-    def __init__(self, problems: list[Problem], unseen: list[str] | None = None) -> None:
-        self.problems = problems
-        self.unseen = unseen or []
+    problems: list[Problem]
+    unseen: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -109,24 +105,11 @@ def check(model: torch.nn.Module, *inputs: object, **kwargs: object) -> Report:
     if not inputs and not kwargs:
         return _check_parts(model)
     encrypted = any(isinstance(leaf, SyftTensor) for leaf in iter_tensors((inputs, kwargs)))
-    found = _dry_run(model, inputs, kwargs) if encrypted else _dry_run_as_private(model, inputs, kwargs)
+    with torch.no_grad():
+        found = dry_run(model, inputs, kwargs) if encrypted else _dry_run_as_private(model, inputs, kwargs)
     if found.error is not None and not found.problems:
         raise found.error
     return Report(found.problems)
-
-
-def _dry_run(
-    model: torch.nn.Module,
-    args: tuple[object, ...],
-    kwargs: dict[str, object],
-    *replace: Callable[[torch.Tensor], torch.Tensor],
-) -> DryRunResult:
-    before, _state.running = _state.running, True
-    try:
-        with torch.no_grad():
-            return dry_run(model, args, kwargs, *replace)
-    finally:
-        _state.running = before
 
 
 def _dry_run_as_private(model: torch.nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> DryRunResult:
@@ -145,21 +128,16 @@ def _dry_run_as_private(model: torch.nn.Module, args: tuple[object, ...], kwargs
         # Only float parameters are encrypted; integers of a model are counters.
         return symbolic_encryption(tensor.detach(), example) if tensor.is_floating_point() else tensor.clone()
 
-    return _dry_run(model, *map_tensors(private, (args, kwargs)), parameter)
-
-
-class _CheckState(threading.local):
-    running = False
-
-
-_state = _CheckState()
+    args, kwargs = map_tensors(private, (args, kwargs))
+    return dry_run(model, args, kwargs, parameter)
 
 
 def _attempt(model: torch.nn.Module, candidates: list[tuple[Any, ...]]) -> tuple[list[Problem], bool]:
     """Dry-run a model with the first arguments it accepts; returns the problems, and whether any were accepted."""
     longest: list[Problem] = []
     for args in candidates:
-        found = _dry_run_as_private(model, args, {})
+        with torch.no_grad():
+            found = _dry_run_as_private(model, args, {})
         longest = max(longest, found.problems, key=len)
         if found.error is None:
             return found.problems, True
@@ -175,7 +153,7 @@ def _check_parts(model: torch.nn.Module) -> Report:
         problems, seen = _attempt(part, examples_for(part))
         for problem in problems:
             path = ".".join(filter(None, (name, problem.path)))
-            found.append(Problem(path, problem.module, problem.operation, problem.instead))
+            found.append(dataclasses.replace(problem, path=path))
         if not (fits or seen or problems or isinstance(part, _CONTAINERS)):
             unseen.append(f"{name or 'the model'} ({type(part).__name__})")
     return Report(sorted(dict.fromkeys(found), key=lambda problem: places.index(problem.path)), unseen)
@@ -208,7 +186,7 @@ MAX_SIGNATURES = 64
 
 def check_before_call(module: torch.nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
     """Check an encrypted module before it is called with inputs of a new signature: a forward pre-hook."""
-    if _state.running or recording.current.recording is not None or current_recorder() is not None:
+    if recording.current.recording is not None or current_recorder() is not None:
         return
     signature = (module.training, _signature((args, kwargs)))
     seen = _checked.setdefault(module, set())
@@ -219,11 +197,7 @@ def check_before_call(module: torch.nn.Module, args: tuple[object, ...], kwargs:
     seen.add(signature)
     if any(map(_is_hooked, module.modules())) or _has_others(module, (args, kwargs)):
         return  # user hooks would get symbolic tensors, and remote calls would run
-    _state.running = True
-    try:
-        problems = dry_run(module, args, kwargs).problems  # the call itself raises any other error
-    finally:
-        _state.running = False
+    problems = dry_run(module, args, kwargs).problems  # the call itself raises any other error
     if problems:
         seen.discard(signature)
         raise ModelNotSupportedError(problems)

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.nn.modules import module as modules
 from torch.optim import optimizer as optimizers
 from torch.overrides import TorchFunctionMode
 
 from syft.core.dispatch import OPERATORS, function_name
+from syft.hook.module_path import module_place
 from syft.hook.syft_tensor import METADATA
 from syft.mpc.values.ring_ops import Operation
 
@@ -78,19 +78,15 @@ class OriginTracker:
 
     def __init__(self) -> None:
         self._calls = _Calls()
-        self._modules: list[str] = []
-        self._paths: dict[int, str] = {}
+        self._steps: list[str] = []
         self._nodes: dict[int, OpOrigin] = {}
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> OriginTracker:
-        hooks = [
-            modules.register_module_forward_pre_hook(self._enter_module),
-            modules.register_module_forward_hook(self._leave_module, always_call=True),
+        for hook in (
             optimizers.register_optimizer_step_pre_hook(self._enter_step),
-            optimizers.register_optimizer_step_post_hook(self._leave_module),
-        ]
-        for hook in hooks:
+            optimizers.register_optimizer_step_post_hook(lambda *args: self._steps.clear()),
+        ):
             self._stack.callback(hook.remove)
         self._stack.enter_context(self._calls)
         return self
@@ -98,18 +94,16 @@ class OriginTracker:
     def __exit__(self, *exception: object) -> None:
         self._stack.close()
 
-    def _enter_module(self, module: torch.nn.Module, args: object) -> None:
-        if not self._modules:  # the outermost module: names of its parts are relative to it
-            self._paths = {id(part): name for name, part in module.named_modules()}
-        kind, name = type(module).__name__, self._paths.get(id(module), "")
-        self._modules.append(f"{name} ({kind})" if name else kind)
-
     def _enter_step(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
-        self._modules.append(f"{type(optimizer).__name__}.step")
+        self._steps.append(f"{type(optimizer).__name__}.step")
 
-    def _leave_module(self, *args: object) -> None:
-        if self._modules:
-            self._modules.pop()
+    def _module(self) -> str:
+        """Return the module that runs, or the step of an optimizer."""
+        path, module = module_place() or ("", None)
+        if module is None:
+            return self._steps[-1] if self._steps else ""
+        kind = type(module).__name__
+        return f"{path} ({kind})" if path else kind
 
     def here(self, function: Operation) -> OpOrigin:
         """Return the origin of the operation that is about to run."""
@@ -119,9 +113,7 @@ class OriginTracker:
             forward = self._nodes.get(node._sequence_nr())
             known = forward or OpOrigin("")
             return OpOrigin(operation, known.call or known.operation, known.module, True)
-        origin = OpOrigin(
-            operation, self._calls.names[-1] if self._calls.names else "", self._modules[-1] if self._modules else ""
-        )
+        origin = OpOrigin(operation, self._calls.names[-1] if self._calls.names else "", self._module())
         if torch.is_grad_enabled():
             # The node is created just before its operation runs; later operations without a node are ignored.
             self._nodes.setdefault(torch._C._autograd._get_sequence_nr() - 1, origin)

@@ -69,14 +69,7 @@ def _in_doubles(args: Any) -> Any:
 
 
 def compute(function: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], found: object) -> Any:
-    """Return the expected result of an operation.
-
-    Args:
-        function: the operation.
-        args: its plain arguments.
-        kwargs: its plain keyword arguments.
-        found: the decrypted result.
-    """
+    """Return the expected result of an operation on plain arguments, given its decrypted result."""
     args, kwargs = _in_doubles(_typed(function, args)), _in_doubles(kwargs)
     if function.overloadpacket.__name__ in _MASKING:
         args = tuple(FLOOR if type(arg) is float and arg == -math.inf else arg for arg in args)

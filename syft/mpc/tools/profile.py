@@ -24,9 +24,7 @@ from typing import Any
 from syft.core.observers import watching
 from syft.display import grid_html, grid_text
 from syft.exceptions import SyftError
-from syft.mpc.program.cache import op_by_op
 from syft.mpc.runtime import cost_meter
-from syft.mpc.runtime.rendezvous import RunKey
 from syft.mpc.tools.op_origin import OpOrigin, OriginTracker
 from syft.mpc.values.ring_ops import Operation
 
@@ -99,8 +97,8 @@ class Profile(cost_meter.Meter):
         self._began = 0.0
 
     def __enter__(self) -> Profile:
-        for context in (op_by_op(), self._origins, watching(self._watch)):
-            self._stack.enter_context(context)
+        self._stack.enter_context(self._origins)
+        self._stack.enter_context(watching(self._watch))
         super().__enter__()
         self._began = time.perf_counter()
         return self
@@ -130,7 +128,7 @@ class Profile(cost_meter.Meter):
             if self._inner:
                 self._inner[-1] += elapsed
 
-    def begun(self, key: RunKey, name: str) -> None:
+    def begun(self, key: object, name: str) -> None:
         """Record the operation that a run belongs to."""
         super().begun(key, name)
         if not self._open:

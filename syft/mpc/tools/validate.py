@@ -28,11 +28,10 @@ from syft.core.observers import unwatched, watching
 from syft.core.trees import iter_tensors
 from syft.display import grid_html, grid_text
 from syft.exceptions import DriftError, SyftError
-from syft.mpc.program.cache import op_by_op
 from syft.mpc.rules.public_scaling import PRODUCT_BITS
 from syft.mpc.rules.types import Link, Operation
 from syft.mpc.runtime import recording
-from syft.mpc.tools import plaintext_reference
+from syft.mpc.tools import plaintext_reference as reference
 from syft.mpc.tools.op_origin import OpOrigin, OriginTracker
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
@@ -55,28 +54,28 @@ class Check:
         kind: "" if the result is correct; "drift", "range" (does not fit the format), "undefined" (the plaintext is not
             finite) or "accumulated".
         shapes: of the encrypted arguments, and of the result after an arrow.
+        note: an additional explanation.
+        where: the index of the largest difference.
         difference: the largest difference from the plaintext of the operation on its own decrypted arguments.
         allowed: the tolerance at that element.
-        where: the index of the largest difference.
         found: the decrypted value there.
         meant: the expected value.
         carried: the error of the arguments, relative to float64 computed since the start of the block.
         accumulated: the error of the result relative to that.
-        note: an additional explanation.
     """
 
     number: int
     place: OpOrigin
     kind: str
     shapes: str
+    note: str
+    where: tuple[int, ...]
     difference: float
     allowed: float
-    where: tuple[int, ...]
     found: float
     meant: float
     carried: float
     accumulated: float
-    note: str = ""
 
     def __str__(self) -> str:
         inside = f" in {self.place.module}" if self.place.module else ""
@@ -123,7 +122,6 @@ class Validation:
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Validation:
-        self._stack.enter_context(op_by_op())
         self._stack.enter_context(self._origins)
         self._stack.enter_context(watching(self._watch))
         return self
@@ -145,27 +143,29 @@ class Validation:
         self._number += 1
         number, place = self._number, self._origins.here(function)
         with unwatched():
-            inputs = {id(link): plaintext_reference.reveal(link) for link in links}
+            inputs = {id(link): reference.reveal(link) for link in links}
             carried = max((self._off(link, inputs[id(link)]) for link in links), default=0.0)
-            alone = plaintext_reference.plain((args, kwargs), lambda link: inputs[id(link)])
+            alone = reference.plain((args, kwargs), lambda link: inputs[id(link)])
         shapes = ", ".join(_shape(link.shape) for link in links)
         result = run()
-        if function.overloadpacket.__name__ in plaintext_reference.UNKNOWN:
+        if function.overloadpacket.__name__ in reference.UNKNOWN:
             return self._skip(place, result)
         with unwatched():
-            found = plaintext_reference.plain(result, plaintext_reference.reveal)
+            found = reference.plain(result, reference.reveal)
             meant = self._compute(function, alone, found)
-            since = self._compute(function, plaintext_reference.plain((args, kwargs), self._carried.__getitem__), found)
+            since = self._compute(function, reference.plain((args, kwargs), self._carried.__getitem__), found)
             if meant is None:
                 return self._skip(place, result)
-            factor = max((plaintext_reference.scale_of(link) for link in links), default=1)
-            rescaled = function.overloadpacket.__name__ in plaintext_reference.PRODUCTS and len(links) > 1
-            for (link, right), (_, long), value in zip(
-                plaintext_reference.pairs(result, meant),
-                plaintext_reference.pairs(result, since),
-                _tensors(result, found),
+            factor = max((reference.scale_of(link) for link in links), default=1)
+            rescaled = function.overloadpacket.__name__ in reference.PRODUCTS and len(links) > 1
+            for (link, right), (_, long), (_, value) in zip(
+                reference.pairs(result, meant),
+                reference.pairs(result, since),
+                reference.pairs(result, found),
                 strict=True,
             ):
+                if value is None:
+                    continue
                 self._carried[link] = long if long is not None and _goes_on(long, value) else value
                 if right is not None:
                     arrow = f"{shapes} -> {_shape(link.shape)}"
@@ -175,14 +175,14 @@ class Validation:
     def _compute(self, function: Operation, plain: tuple[tuple[Any, ...], dict[str, Any]], found: object) -> Any:
         """Return the expected result of an operation on plain arguments; None if torch can't compute it."""
         try:
-            return plaintext_reference.compute(function, plain[0], plain[1], found)
+            return reference.compute(function, plain[0], plain[1], found)
         except (RuntimeError, TypeError, IndexError, ValueError, NotImplementedError):
             return None
 
     def _skip(self, place: OpOrigin, result: object) -> object:
         """Continue without a comparison: later results are compared relative to this one."""
         self.unchecked[place.operation] = self.unchecked.get(place.operation, 0) + 1
-        for link, _ in plaintext_reference.pairs(result, None):
+        for link, _ in reference.pairs(result, None):
             self._carried.pop(link, None)
         return result
 
@@ -202,37 +202,20 @@ class Validation:
         value, right, long = value.double(), right.double(), self._carried[link].double()
         if value.shape != right.shape:
             raise DriftError(f"Operation {number}, {place.name}, {shapes}: float64 gives shape {_shape(right.shape)}.")
-        accumulated = _largest((value - long).abs())
-        allowed = self._allowed(link, right)
+        errors = (value - long).abs()
+        accumulated, allowed = _largest(errors), self._allowed(link, right)
         kind, note, badness = _judge(link, value, right, long, allowed, factor)
-        if (
-            not kind
-            and self.accumulated is not None
-            and accumulated > self.accumulated * max(1.0, _largest(long.abs()))
-        ):
-            kind, badness, right, allowed = (
-                "accumulated",
-                (value - long).abs(),
-                long,
-                torch.full_like(long, self.accumulated),
-            )
-        at = int(badness.reshape(-1).argmax()) if badness.numel() else None
-        where = () if at is None else _index(at, badness.shape)
-        numbers = [_at(tensor, at) for tensor in ((value - right).abs(), allowed, value, right)]
-        check = Check(
-            number,
-            place,
-            kind,
-            shapes,
-            numbers[0],
-            numbers[1],
-            where,
-            numbers[2],
-            numbers[3],
-            carried,
-            accumulated,
-            note,
-        )
+        limit = self.accumulated
+        if not kind and limit is not None and accumulated > limit * max(1.0, _largest(long.abs())):
+            kind, badness, right, allowed = "accumulated", errors, long, torch.full_like(long, limit)
+        where: tuple[int, ...] = ()
+        numbers = (0.0, 0.0, 0.0, 0.0)
+        if badness.numel():
+            if badness.dim():
+                where = tuple(int(i) for i in torch.unravel_index(badness.argmax(), badness.shape))
+            off = (value - right).abs()
+            numbers = float(off[where]), float(allowed[where]), float(value[where]), float(right[where])
+        check = Check(number, place, kind, shapes, note, where, *numbers, carried, accumulated)
         self.checks.append(check)
         if kind and self.raises:
             raise DriftError(str(check))
@@ -247,9 +230,12 @@ class Validation:
             return torch.full_like(right, 0.5)  # whole numbers are exact
         return right.abs().clamp(min=1.0) * tolerance
 
+    def _rows(self) -> list[list[str]]:
+        return [_row(check) for check in (self.report or self.checks)[:SHOWN]]
+
     def table(self) -> str:
         """Return the failed checks as a table; all checks if none failed."""
-        return grid_text(_COLUMNS, [_row(check) for check in (self.report or self.checks)[:SHOWN]])
+        return grid_text(_COLUMNS, self._rows())
 
     def __repr__(self) -> str:
         count = len({check.number for check in self.checks})
@@ -262,8 +248,7 @@ class Validation:
         return f"<{count} operations checked, none drifted{largest}>"
 
     def _repr_html_(self) -> str:
-        rows = (self.report or self.checks)[:SHOWN]
-        return grid_html(repr(self).partition("\n")[0].strip("<>"), _COLUMNS, [_row(check) for check in rows])
+        return grid_html(repr(self).partition("\n")[0].strip("<>"), _COLUMNS, self._rows())
 
 
 _COLUMNS = (
@@ -314,36 +299,23 @@ def _judge(
     link: Link, value: torch.Tensor, right: torch.Tensor, long: torch.Tensor, allowed: torch.Tensor, factor: int
 ) -> tuple[str, str, torch.Tensor]:
     """Return the kind of a failure, a note, and the badness of each element."""
-    room = plaintext_reference.room_of(link)
-    limit = min(room, 2.0**62 / (plaintext_reference.scale_of(link) * factor))
+    room = reference.room_of(link)
+    limit = min(room, 2.0**62 / (reference.scale_of(link) * factor))
     infinite = ~torch.isfinite(right)
     if bool(infinite.any()):
         return "undefined", "", infinite.double()
     size = torch.maximum(right.abs() / limit, long.abs() / room)
     badness = (value - right).abs() / allowed
     # Fine formats lose digits before a product (see `public_scaling.with_room`), so a result that fits may be off.
-    coarse = plaintext_reference.scale_of(link) * factor <= 1 << PRODUCT_BITS
+    coarse = reference.scale_of(link) * factor <= 1 << PRODUCT_BITS
     if _largest(size) >= 1 and (coarse or _largest(badness) > 1 or _largest(size) >= room / limit):
         return "range", _no_room(limit, factor), size
     return "drift" if _largest(badness) > 1 else "", "", badness
 
 
-def _at(values: torch.Tensor, position: int | None) -> float:
-    return 0.0 if position is None else float(values.reshape(-1)[position])
-
-
-def _index(position: int, shape: torch.Size) -> tuple[int, ...]:
-    return tuple(int(i) for i in torch.unravel_index(torch.tensor(position), shape)) if len(shape) else ()
-
-
 def _no_room(limit: float, factor: int) -> str:
     before = "A product has no room before it is rescaled" if factor > 1 else "The value has no room"
     return f"{before}: with this format it must stay below {limit:.4g}. Use fewer digits, or scale the values down."
-
-
-def _tensors(result: object, found: object) -> list[torch.Tensor]:
-    """Return the decrypted tensors of a result's links, in their order."""
-    return [value for _, value in plaintext_reference.pairs(result, found) if value is not None]
 
 
 def validate(tolerance: float | None = None, accumulated: float | None = None, raises: bool = True) -> Validation:

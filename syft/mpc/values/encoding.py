@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+import sys
 
 import torch
 
 from syft.core.providers import providers
 from syft.exceptions import SyftError
 from syft.mpc.values import ring_ops, sharing
-from syft.mpc.values.ring_ops import Value
 from syft.tensors.precision import LIMIT, FixedPrecisionTensor
 
 
@@ -69,30 +68,17 @@ def decode_plain(whole: torch.Tensor, scale: int, dtype: torch.dtype = torch.flo
     return (whole.double() / scale).to(dtype)
 
 
-class FixedPointCodec:
-    """The encoding functions that fixed-precision links call."""
-
-    @staticmethod
-    def encode(tensor: torch.Tensor, link: FixedPrecisionTensor, check_range: bool = True) -> torch.Tensor:
-        """Encode a plain tensor in the format of a link."""
-        if not isinstance(tensor, torch.Tensor):
-            raise SyftError(f"A {type(tensor).__name__} can't be encoded in fixed precision.")
-        return encode_plain(tensor, link.scale, link.field, check_range)
-
-    @staticmethod
-    def decode(whole: torch.Tensor, link: FixedPrecisionTensor) -> torch.Tensor:
-        """Decode integers in the format of a link."""
-        return decode_plain(whole, link.scale, link.decodes_to)
-
-    @staticmethod
-    def truncate(value: Value, divisor: int) -> Value:
-        """Divide plain or shared integers."""
-        return ring_ops.truncate(value, divisor)
-
-    @staticmethod
-    def share(whole: torch.Tensor, owners: tuple[Any, ...], **options: Any) -> Any:
-        """Share integers."""
-        return sharing.split(whole, owners, **options)
+def encode(tensor: torch.Tensor, link: FixedPrecisionTensor, check_range: bool = True) -> torch.Tensor:
+    """Encode a plain tensor in the format of a link."""
+    if not isinstance(tensor, torch.Tensor):
+        raise SyftError(f"A {type(tensor).__name__} can't be encoded in fixed precision.")
+    return encode_plain(tensor, link.scale, link.field, check_range)
 
 
-providers.codec = FixedPointCodec
+def decode(whole: torch.Tensor, link: FixedPrecisionTensor) -> torch.Tensor:
+    """Decode integers in the format of a link."""
+    return decode_plain(whole, link.scale, link.decodes_to)
+
+
+truncate, share = ring_ops.truncate, sharing.split
+providers.codec = sys.modules[__name__]

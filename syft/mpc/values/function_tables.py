@@ -11,15 +11,22 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
+from syft.core.providers import providers
 from syft.exceptions import SyftError
 from syft.mpc.protocols.lookup import MAX_WIDTH
-from syft.mpc.ring.piecewise_fit import coarser, error, fit, fit_through_middle, whole_numbers
+from syft.mpc.ring import piecewise_fit
+from syft.mpc.ring.piecewise_fit import coarser, fit, fit_through_middle, whole_numbers
+from syft.mpc.runtime import client
+from syft.mpc.values.encoding import encode_plain
+from syft.tensors.fits import Fit
+from syft.tensors.precision import FixedPrecisionTensor
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 Line = tuple[float, float]
@@ -27,6 +34,8 @@ DEGREE = 3
 MIN_WIDTH = 4
 # The smallest error that a table aims for, whatever the format.
 FINEST = 1e-4
+# The maximum of values and of interval ends of a fit, in units.
+ROOM = 2.0**56
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -120,22 +129,13 @@ def _by_numpy(function: Function) -> Callable[[Any], Any]:
     return lambda places: function(torch.from_numpy(np.ascontiguousarray(places))).numpy()
 
 
-def tabulate(shape: FunctionShape, scale: int, pieces: int | None = None, tolerance: float | None = None) -> Table:
-    """Make the table of a function for numbers with a scale.
-
-    Args:
-        shape: the function.
-        scale: how many units make one, before and after.
-        pieces: how many pieces there are at least; as many as needed, if it is not given.
-        tolerance: how large the error may be, unless the largest table has more.
-    """
+def tabulate(shape: FunctionShape, scale: int) -> Table:
+    """Make the table of a function for numbers with a scale."""
     if not shape.start < shape.stop or not all(map(math.isfinite, (shape.start, shape.stop))):
         raise SyftError(f"The interval of a function must be finite and ascending, got {shape.start} to {shape.stop}.")
-    wanted = max(FINEST, 0.5 / scale) if tolerance is None else tolerance
-    first = MIN_WIDTH if pieces is None else max(1, math.ceil(math.log2(pieces)))
-    for width in range(first, MAX_WIDTH + 1):
+    for width in range(MIN_WIDTH, MAX_WIDTH + 1):
         made = _table(shape, scale, width)
-        if made.error <= wanted or pieces is not None:
+        if made.error <= max(FINEST, 0.5 / scale):
             break
     return made
 
@@ -152,7 +152,7 @@ def _table(shape: FunctionShape, scale: int, width: int) -> Table:
     found = _fit(function, middles, half, shape.degree)
     inside = (middles > shape.start - half) & (middles < shape.stop + half)
     found[~inside] = 0  # never selected
-    distance = float(error(function, middles[inside], half, found[inside]).max())
+    distance = float(piecewise_fit.error(function, middles[inside], half, found[inside]).max())
     coefficients, options = _written(found, scale, low)
     options |= {"edges": (first, last), "outside": (*_line(shape.below, scale), *_line(shape.above, scale))}
     return Table(torch.roll(coefficients, lowest % count, 0), options, distance)  # the piece around 0 first
@@ -195,4 +195,51 @@ def _wave(shape: Function, scale: int) -> Table:
     found = _fit(function, middles, half, DEGREE)
     coefficients, options = _written(found, scale, low)
     options["factor"] = round(2**64 / (2 * math.pi * scale))
-    return Table(coefficients, options, float(error(function, middles, half, found).max()))
+    return Table(coefficients, options, float(piecewise_fit.error(function, middles, half, found).max()))
+
+
+# --- fitted functions (`syft.tensors.polynomial`) ---------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=128)
+def table_of_fit(fitted: Fit, scale: int, is_slope: bool) -> Table:
+    """Return the table of a fit for numbers with a scale."""
+    start, stop = fitted.ends
+    ends = fitted(torch.tensor([start, stop], dtype=torch.float64)).tolist()
+    largest = float(fitted(torch.linspace(start, stop, 1001, dtype=torch.float64)).abs().max())
+    if max(largest, abs(start), abs(stop)) * scale >= ROOM:
+        raise SyftError(
+            f"Between {start:g} and {stop:g} this function reaches {largest:.3g}, which has no room with {scale} units "
+            "to one. Use fewer digits (precision_fractional), or a smaller interval."
+        )
+    below, above = (0.0, 0.0) if is_slope else ends
+    shape = FunctionShape(
+        fitted.continued, start, stop, (0.0, below), (0.0, above), degree=min(max(fitted.degree, 1), 3)
+    )
+    return tabulate(shape, scale)
+
+
+def evaluate(fitted: Fit, link: FixedPrecisionTensor, is_slope: bool = False) -> FixedPrecisionTensor:
+    """Evaluate a fit."""
+    if link.is_shared:
+        table = table_of_fit(fitted, link.scale, is_slope)
+        return link.like(client.run("piecewise", link.child, table.coefficients, **table.options))
+    numbers = link.child.double() / link.scale
+    made = fitted(numbers)
+    if is_slope:
+        start, stop = fitted.ends
+        made = torch.where((numbers >= start) & (numbers <= stop), made, 0.0)
+    return link.like(encode_plain(made, link.scale, link.field))
+
+
+def slope(fitted: Fit, link: FixedPrecisionTensor) -> FixedPrecisionTensor:
+    """Compute the derivative of a fit: 0 before and after its intervals."""
+    return evaluate(fitted.slope(), link, is_slope=True)
+
+
+def error(fitted: Fit, link: FixedPrecisionTensor) -> float:
+    """Return the error that a format adds to a fit."""
+    return table_of_fit(fitted, link.scale, False).error + 1.5 / link.scale if link.is_shared else 0.5 / link.scale
+
+
+providers.evaluator = sys.modules[__name__]

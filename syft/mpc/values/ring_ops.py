@@ -91,16 +91,8 @@ def scale(x: Value, factor: int) -> Value:
 # --- products ---------------------------------------------------------------------------------------------------
 
 
-def _conv_of_floats(x: torch.Tensor, weight: torch.Tensor, transposed: bool = False, **options: Any) -> torch.Tensor:
-    spatial = x.dim() - 2
-    full = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0, "groups": 1} | options
-    sizes = [list(v) if isinstance(v, tuple | list) else [v] * spatial for v in list(full.values())[:4]]
-    stride, padding, dilation, more = sizes
-    return torch.convolution(x, weight, None, stride, padding, dilation, transposed, more, full["groups"])
-
-
 _PLAIN: dict[str, Any] = {"mul": torch.mul, "matmul": arithmetic.matmul, "conv": arithmetic.conv}
-_FLOATS: dict[str, Any] = {"mul": torch.mul, "matmul": torch.matmul, "conv": _conv_of_floats}
+_FLOATS: dict[str, Any] = {"mul": torch.mul, "matmul": torch.matmul, "conv": arithmetic.conv}
 # Plain products below this fit, with half of a divisor added.
 ROOM = 2.0**63 * (1 - 2.0**-20)
 

@@ -22,11 +22,7 @@ _WIDE = (torch.int64, torch.uint64)
 
 
 class OutOfRangeError(SyftError):
-    """A whole number is outside the range that can be computed on.
-
-    Args:
-        index: the position of the value that is furthest out of range.
-    """
+    """A whole number is outside the range that can be computed on."""
 
     def __init__(self, index: tuple[int, ...]) -> None:
         super().__init__(_refusal(f"the one at index {index} is outside" if index else "this one is outside"))
@@ -127,16 +123,7 @@ def split(
     insecure: bool = False,
     field: int | None = None,
 ) -> AdditiveSharingTensor:
-    """Split whole numbers and send one share to each owner.
-
-    Args:
-        secret: the whole numbers.
-        owners: the workers that get a share each.
-        crypto_provider: the worker that deals randomness for products and comparisons.
-        protocol: how to compare.
-        insecure: whether the provider may be one of the owners.
-        field: ignored; accepted for compatibility; shares are modulo 2**64.
-    """
+    """Split whole numbers and send one share to each owner; the field is ignored, shares are modulo 2**64."""
     whole = whole_numbers(secret)
     workers, provider = check_parties(owners, crypto_provider, insecure)
     link = AdditiveSharingTensor(crypto_provider=provider, protocol=protocol, insecure=insecure)
