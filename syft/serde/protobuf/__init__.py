@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
+from syft._lazy import lazy_names
 from syft.core.bufferizable import register_bufferizer
-
-if TYPE_CHECKING:
-    from syft.workers.base import BaseWorker
 
 if TYPE_CHECKING:
     from syft.serde.protobuf.serde import deserialize as deserialize
     from syft.serde.protobuf.serde import serialize as serialize
+    from syft.workers.base import BaseWorker
 
-_FUNCTIONS = frozenset({"deserialize", "serialize"})
-_MODULES = frozenset({"proto", "serde", "torch_serde"})
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name in _FUNCTIONS:
-        return getattr(importlib.import_module(f"{__name__}.serde"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # a type checker would accept any name
+    __getattr__, __dir__ = lazy_names(
+        __name__, {"serde": ("deserialize", "serialize")}, ("proto", "serde", "torch_serde")
+    )
 
 
 def _bufferize(worker: BaseWorker | None, obj: object) -> Any:

@@ -15,7 +15,7 @@ from syft.serde.msgpack.native_serde import INLINE_BYTES, WITHOUT_BUFFERS
 from syft.serde.msgpack.serde import MAX_DEPTH, excerpt
 from syft.serde.protobuf.envelope import parse, to_bytes
 from syft.serde.protobuf.fields import read_fields, write_fields
-from syft.serde.protobuf.preview import preview
+from syft.serde.protobuf.preview import PLAIN_KINDS, preview
 from syft.serde.protobuf.proto import signed_bytes, signed_int
 from syft.serde.protobuf.schema import syft_pb2
 from syft.serde.protobuf.typed_messages import BY_MESSAGE, BY_NAME, KINDS, PLAIN, MessageKind, MessageLayout
@@ -50,25 +50,7 @@ def _write_text(target: Message, text: str) -> None:
         raise SerdeError(f"A string can't be serialized: {str(error)[:80]}.") from error
 
 
-def _write_none(target: Message, none: None) -> None:
-    target.none = 0
-
-
-def _write_bool(target: Message, value: bool) -> None:
-    target.boolean = value
-
-
-def _write_float(target: Message, number: float) -> None:
-    target.real = number
-
-
-_ATOMS: dict[type, Callable[[Any, Any], None]] = {
-    type(None): _write_none,
-    bool: _write_bool,
-    int: _write_int,
-    float: _write_float,
-    str: _write_text,
-}
+_ATOMS = frozenset({type(None), bool, int, float, str})
 
 
 class Writer:
@@ -89,9 +71,16 @@ class Writer:
     def value(self, target: Message, obj: Any, depth: int = 0) -> None:
         """Write an object into a Value."""
         cls = type(obj)
-        atom = _ATOMS.get(cls)
-        if atom is not None:
-            atom(target, obj)
+        if obj is None:
+            target.none = 0
+        elif cls is bool:
+            target.boolean = obj
+        elif cls is int:
+            _write_int(target, obj)
+        elif cls is float:
+            target.real = obj
+        elif cls is str:
+            _write_text(target, obj)
         elif cls is bytes and len(obj) <= INLINE_BYTES:
             target.data = obj
         else:
@@ -176,9 +165,12 @@ class Reader:
     def value(self, message: Message, depth: int = 0) -> Any:
         """Rebuild the object in a Value."""
         kind = message.WhichOneof("kind")
-        read = _READ.get(kind)
-        if read is not None:
-            return read(message)
+        if kind in PLAIN_KINDS:
+            return getattr(message, kind)
+        if kind == "none":
+            return _read_none(message)
+        if kind == "big_integer":
+            return _read_big_int(message)
         if depth >= MAX_DEPTH:
             raise SerdeError(f"The message is nested deeper than {MAX_DEPTH} levels.")
         if kind == "packed":
@@ -285,14 +277,3 @@ def _read_big_int(message: Message) -> int:
     if -(2**63) <= number < 2**63:
         raise SerdeError("The message holds a small int as a large one; its sender is not compatible.")
     return number
-
-
-_READ: dict[str | None, Callable[[Any], Any]] = {
-    "none": _read_none,
-    "boolean": lambda message: message.boolean,
-    "integer": lambda message: message.integer,
-    "big_integer": _read_big_int,
-    "real": lambda message: message.real,
-    "text": lambda message: message.text,
-    "data": lambda message: message.data,
-}

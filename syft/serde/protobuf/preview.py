@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 _pb: Any = syft_pb2
 LEVELS = 2
 TUPLE = 1
-_ATOMS = frozenset({"boolean", "integer", "real", "text", "data"})
+# Kinds of Value whose field is the object itself.
+PLAIN_KINDS = frozenset({"boolean", "integer", "real", "text", "data"})
 
 
 def preview(code: int, message: Message, levels: int = LEVELS) -> tuple[Any, ...]:
@@ -54,7 +55,7 @@ def _value(value: Any, levels: int, unpacked: bool = False) -> Any:
     name = value.WhichOneof("kind")
     if name == "packed" and not unpacked:  # once: nested packing could expand without end
         return _value(parse(_pb.Value, value.packed), levels, unpacked=True)
-    if name in _ATOMS:
+    if name in PLAIN_KINDS:
         return getattr(value, name)
     if name == "composite":
         return preview(value.composite.code, value.composite, levels)
