@@ -222,13 +222,18 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         return pointer
 
     def _id_for(self, obj: object, destination: BaseWorker) -> ObjectId:
-        """Return the id of an object at its destination: its own, or a new one if that is taken."""
+        """Reserve the id of an object at its destination: its own, or a new one if that is taken."""
         own = id_of(obj)
-        return ID_PROVIDER.pop() if destination._may_hold(own) else own
+        chosen = ID_PROVIDER.pop() if destination._may_hold(own) else own
+        destination._reserve(chosen)
+        return chosen
 
     def _may_hold(self, obj_id: ObjectId) -> bool:
         """Return whether this worker holds an object, or may hold it as far as is known here."""
         return obj_id in self.object_store.objects
+
+    def _reserve(self, obj_id: ObjectId) -> None:
+        """Record the id of an object that is being sent here, if the store does not show it at once."""
 
     def session_of(self, client_id: ObjectId) -> Session | None:
         """Return the session of a connected client."""

@@ -12,7 +12,6 @@ from syft.federated.client.federated_client import RemoteFederatedClient
 from syft.messaging import message as m
 from syft.workers.access.policy import ALLOW_ALL
 from syft.workers.base import BaseWorker
-from syft.workers.transport.stream import close_all
 
 if TYPE_CHECKING:
     import torch
@@ -28,6 +27,7 @@ class RemoteWorker(BaseWorker, RemoteFederatedClient):
     in_own_process = True
     # Whether it is behind a server, so that other workers need an introduction by a client.
     is_node = False
+    returns_registered = True
 
     def __init__(
         self,
@@ -96,10 +96,3 @@ class RemoteWorker(BaseWorker, RemoteFederatedClient):
         for obj_id in self._objects:
             self.rm_obj(obj_id)
         return self if return_self else None
-
-    def _close_incoming(self) -> None:
-        """Close the streams to this worker, after pending requests are done; then raise the first error."""
-        streams, self._incoming = self._incoming, []
-        for stream in streams:
-            stream.client._streams.pop(self.id, None)
-        close_all(streams)

@@ -10,6 +10,7 @@ from syft.core.id_provider import ObjectId
 from syft.workers.remote import RemoteWorker
 from syft.workers.transport.handshake import Address
 from syft.workers.transport.socket_stream import hub
+from syft.workers.transport.stream import close_incoming
 
 if TYPE_CHECKING:
     import torch
@@ -31,6 +32,9 @@ class SpawnedWorker(RemoteWorker):
         auto_add: register it and the workers known to the local worker with each other.
     """
 
+    # The process: a `ChildHandle` or an `Actor`, set by subclasses before this class is initialized.
+    _handle: Any
+
     def __init__(
         self,
         hook: TorchHook | None,
@@ -50,33 +54,35 @@ class SpawnedWorker(RemoteWorker):
     @property
     def pid(self) -> int:
         """The id of the worker's process."""
-        raise NotImplementedError(f"{type(self).__name__} must define pid")
+        return int(self._handle.pid)
 
     @property
     def port(self) -> int:
         """The port on this machine at which the worker's process listens."""
-        raise NotImplementedError(f"{type(self).__name__} must define port")
+        return int(self._handle.port)
 
     @property
     def orders_given(self) -> int:
         """The number of orders that the worker's process was given."""
-        raise NotImplementedError(f"{type(self).__name__} must define orders_given")
+        return int(self._handle.orders)
 
     def is_alive(self) -> bool:
         """Return whether the worker's process is alive."""
-        raise NotImplementedError(f"{type(self).__name__} must define is_alive()")
+        return bool(self._handle.is_alive())
+
+    def _can_be_reused(self) -> bool:
+        return self.is_alive()
 
     def why_lost(self) -> str:
         """Return the known reason why the worker can't be reached."""
-        raise NotImplementedError(f"{type(self).__name__} must define why_lost()")
+        return str(self._handle.why_lost())
 
     def _control(self, order: tuple[Any, ...]) -> None:
         """Send an order to the worker's process, which accepts orders from its maker only."""
-        raise NotImplementedError(f"{type(self).__name__} must define _control()")
+        self._handle.control(order)
 
     def _end(self) -> None:
-        """End the worker's process."""
-        raise NotImplementedError(f"{type(self).__name__} must define _end()")
+        self._handle.end()
 
     # --- who gets in ------------------------------------------------------------------------------------------
 
@@ -130,7 +136,7 @@ class SpawnedWorker(RemoteWorker):
     def stop(self) -> None:
         """End the worker's process, after pending requests are done; then raise the first error."""
         try:
-            self._close_incoming()
+            close_incoming(self)
         finally:
             while self._announced:
                 hub().dismiss(self._announced.pop())

@@ -103,8 +103,8 @@ class NodeContext:
             key: its identity key; by default one that lasts as long as this process.
             certificate: the hash of its TLS certificate; None without TLS.
         """
-        self.worker.acquaintances = DelegationRegistry(self.worker, rules, key, certificate)
-        self.peering = Peering(self.worker.acquaintances, self.conversations)
+        self.worker.delegations = DelegationRegistry(self.worker, rules, key, certificate)
+        self.peering = Peering(self.worker.delegations, self.conversations)
 
     def sweep(self) -> None:
         """End the sessions of clients that did not reconnect, or may not stay."""

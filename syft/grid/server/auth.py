@@ -38,17 +38,17 @@ class DelegatedPrincipal(Principal):
 
     Attributes:
         via: the id of the other node.
-        circle: the delegation of the client.
+        delegation: the delegation of the client.
     """
 
     via: Any = None
-    circle: Any = None
+    delegation: Any = None
 
     def check(self) -> None:
         """Raise AuthenticationError if the client that it acts for may not stay."""
-        if self.circle is None or self.circle.is_over:
+        if self.delegation is None or self.delegation.is_over:
             raise AuthenticationError("The client that this node acts for is gone.")
-        self.circle.session.check()
+        self.delegation.session.check()
 
 
 class Authenticator(Protocol):

@@ -70,7 +70,7 @@ class Peering:
             admission = self._identify(dict(headers))
             if early:
                 raise AuthenticationError("The client sent data before the response.")
-            if not self.acquaintances.has_room(admission.circle.user):
+            if not self.acquaintances.has_room(admission.delegation.user):
                 raise AuthenticationError("Too many connections for this client.")
             sock = accept_socket(transport)
         except (AuthenticationError, OSError) as error:
@@ -88,7 +88,7 @@ class Peering:
     def serve(self, admission: PeerCredential, sock: socket.socket) -> None:
         """Serve an accepted connection until it ends."""
         try:
-            admission.circle.hold(sock)
+            admission.delegation.hold(sock)
             purpose = _shake_hands(admission, sock)
         except (OSError, AuthenticationError) as error:
             logger.info("The connection of node %r ended: %s", admission.peer, error)
@@ -101,11 +101,11 @@ class Peering:
         if taker is None:
             sock.close()
         else:
-            taker(self.acquaintances.worker, PeerIdentity(admission.peer, admission.circle), purpose, sock)
+            taker(self.acquaintances.worker, PeerIdentity(admission.peer, admission.delegation), purpose, sock)
 
     def _serve_stream(self, admission: PeerCredential, sock: socket.socket) -> None:
-        guest = DelegatedPrincipal(str(admission.circle.user), via=admission.peer, circle=admission.circle)
-        budget = admission.circle.session.byte_budget
+        guest = DelegatedPrincipal(str(admission.delegation.user), via=admission.peer, delegation=admission.delegation)
+        budget = admission.delegation.session.byte_budget
         pipe = SocketPipe(sock, patience=_FRAME_SECONDS)
         self._conversations.serve(FramedConnection(pipe, MAX_HELLO, budget=budget, drops_refused=True), guest)
 

@@ -309,8 +309,8 @@ class SessionRegistry:
         session = conversation.session
         logger.debug("%s has a new session; there are %d", guest, len(self))
         if isinstance(guest, DelegatedPrincipal):
-            session.via, session.circle = guest.via, guest.circle
-            guest.circle.end_with_me(conversation, self.end)
+            session.via, session.delegation = guest.via, guest.delegation
+            guest.delegation.end_with_me(conversation, self.end)
         return conversation
 
     def _begin(self, guest: Principal, budget: ByteBudget | None, purpose: str) -> ResumableSession:

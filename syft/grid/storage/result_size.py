@@ -11,8 +11,7 @@ import torch
 from syft.core.byte_budget import ask
 from syft.messaging.message import Operation
 from syft.pointers.pointer_plan import RUN_PLAN
-from syft.workers.access.fake_execution import foresee
-from syft.workers.access.plan_memory import peak_bytes
+from syft.workers.access.fake_execution import foresee, peak_bytes
 from syft.workers.access.tensor_spec import TensorSpec
 
 _MAX_ITEMSIZE = 16

@@ -109,7 +109,7 @@ class Provider:
             peer: the identity of the party, as the connection knows it.
             sock: the connected socket.
         """
-        budget = budget_of(peer.circle)
+        budget = budget_of(peer.delegation)
         connection = FramedConnection(SocketPipe(sock), MAX_FRAME_BYTES, current().max_message_bytes, budget)
         key, group = None, None
         try:
@@ -117,7 +117,7 @@ class Provider:
             if frame is None or frame[0] != HELLO:
                 return
             name, parties, keys = _read_group(frame[2], peer)
-            key = (peer.circle, name, parties, keys)
+            key = (peer.delegation, name, parties, keys)
             index = parties.index(peer.id)
             group, stale = self._join(key, index, connection)
             try:

@@ -54,9 +54,9 @@ def run_order(session: Session) -> Any:
 
     A worker that acts for a client, and a guest of a served model, are ordered apart from the client itself.
     """
-    if session.circle is None:
+    if session.delegation is None:
         return session.client_id
-    return (session.circle, session.via, getattr(session, "guest_id", None))
+    return (session.delegation, session.via, getattr(session, "guest_id", None))
 
 
 class Runtime:
@@ -122,7 +122,7 @@ class Runtime:
                     group.end(run.tag)
                     run.record_cost(self.cost)
                     cost = cost_meter.Cost(time.perf_counter() - started, run.rounds, run.sent, run.deals.bytes)
-                    self.notes.add(session.circle or session.client_id, message.run_id, cost)
+                    self.notes.add(session.delegation or session.client_id, message.run_id, cost)
 
     def give_up(
         self,
@@ -140,7 +140,7 @@ class Runtime:
 
     def _client_timeout(self, session: Session) -> AbstractContextManager[object]:
         """Limit the stream timeout to that of the client."""
-        circle = session.circle
+        circle = session.delegation
         if circle is None:
             return nullcontext()
         self.join(circle)
@@ -153,7 +153,7 @@ class Runtime:
         """Lock the group of a run: its connections serve one run at a time."""
         count = len(message.parties)
         members = (*message.parties, *((message.provider,) if seats > count else ()))
-        circle = session.circle
+        circle = session.delegation
         order = run_order(session)
         key = (order, members, message.provider, tuple((pins or {}).items()))
         while True:
@@ -217,8 +217,8 @@ class Runtime:
 
 def _proven(worker: BaseWorker, peer: PeerIdentity, purpose: str, sock: socket.socket) -> PeerIdentity:
     """Return a peer with the key that it proved, if its purpose needs one. Processes of one program have no keys."""
-    registry = getattr(worker, "acquaintances", None)
-    if purpose.partition(":")[0] not in _PINNED or registry is None or peer.circle is None:
+    registry = getattr(worker, "delegations", None)
+    if purpose.partition(":")[0] not in _PINNED or registry is None or peer.delegation is None:
         return peer
     return peer._replace(key=registry.prover.listen(sock, peer.id, purpose))
 
@@ -229,9 +229,9 @@ def _accept_party(worker: PartyWorker, peer: PeerIdentity, purpose: str, sock: s
     kind, _, group = purpose.partition(":")
     if kind in _PINNED and peer.key is None:
         sock.close()  # the closed socket is stored, so that a waiting party fails at once
-    if peer.circle is not None:
-        worker.mpc_runtime.join(peer.circle)
-    worker.mpc_runtime.pending.arrive(peer.circle, peer.id, group, sock, peer.key)
+    if peer.delegation is not None:
+        worker.mpc_runtime.join(peer.delegation)
+    worker.mpc_runtime.pending.arrive(peer.delegation, peer.id, group, sock, peer.key)
 
 
 def _accept_dealing(worker: PartyWorker, peer: PeerIdentity, purpose: str, sock: socket.socket) -> None:
@@ -257,14 +257,14 @@ def _cost(worker: PartyWorker, session: Session) -> tuple[int, int, int, int]:
 
 def _begin_notes(worker: PartyWorker, session: Session) -> None:
     """Record the cost of each run of a client from now on."""
-    if session.circle is not None:
-        worker.mpc_runtime.join(session.circle)
-    worker.mpc_runtime.notes.begin(session.circle or session.client_id)
+    if session.delegation is not None:
+        worker.mpc_runtime.join(session.delegation)
+    worker.mpc_runtime.notes.begin(session.delegation or session.client_id)
 
 
 def _read_notes(worker: PartyWorker, session: Session, stop: bool) -> tuple[Any, ...]:
     """Return the id, seconds, rounds, bytes sent and bytes dealt of each run of a client since its last call."""
-    return tuple(worker.mpc_runtime.notes.read(session.circle or session.client_id, bool(stop)))
+    return tuple(worker.mpc_runtime.notes.read(session.delegation or session.client_id, bool(stop)))
 
 
 def _prepare(worker: PartyWorker) -> None:

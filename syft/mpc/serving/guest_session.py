@@ -58,7 +58,7 @@ class GuestSession(Session):
         super().__init__(worker, client_id)
         self.guest_id = client_id
         self.endpoint = endpoint
-        self.circle = endpoint.owner.circle  # the parties that the model's owner introduced
+        self.delegation = endpoint.owner.delegation  # the parties that the model's owner introduced
         self.results: dict[ObjectId, Shares] = {}
         self.connection: FramedConnection | None = None
         size = _OVERHEAD + sum(8 * torch.Size(shape).numel() for shape in endpoint.program.inputs)
@@ -153,7 +153,7 @@ _ROUTES: dict[type, Callable[..., Any]] = {RunMessage: _run, ObjectRequestMessag
 
 def _serve_guest(worker: BaseWorker, visitor: PeerIdentity, purpose: str, sock: socket.socket) -> None:
     """Serve the connection of a guest until it ends."""
-    if visitor.circle is not None:  # another worker that a client introduced, not a guest
+    if visitor.delegation is not None:  # another worker that a client introduced, not a guest
         sock.close()
         return
     try:

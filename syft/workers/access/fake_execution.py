@@ -1,4 +1,4 @@
-"""Predict the result of a call without values: by running it on torch's fake tensors, with a cache.
+"""Predict the result of a call, and the peak memory of a plan, by running it on torch's fake tensors, with a cache.
 
 Clients learn the shapes of results. A shape that can be predicted depends on other shapes only; one that can't
 (`nonzero`, `x[mask]`, a size that is a tensor) would reveal values, so it counts as releasing them.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -21,15 +21,17 @@ from syft.hook.result_counts import check_pieces
 from syft.hook.size_bounds import bound_sizes
 from syft.messaging.plan.arguments import match
 from syft.messaging.plan.checks import function_for
-from syft.messaging.plan.dry_run import fake_tensors, shape_functions
-from syft.messaging.plan.interpreter import Lookup, interpret
+from syft.messaging.plan.dry_run import MAX_OPERATIONS, fake_tensors, shape_functions
+from syft.messaging.plan.interpreter import interpret, run_steps
 from syft.messaging.plan.plan import Plan
+from syft.messaging.plan.program import Program
 from syft.pointers.pointer_plan import RUN_PLAN
 from syft.workers.access.tensor_spec import FakeInputs, TensorSpec, UnkeyedArguments, forms_in, frozen, shape_of_result
 
 # Words of errors that are caused by the tensors being fake, not by a mistake of the caller.
 _ARTEFACTS = tuple("fake,meta,data pointer,not allocated,storage,not implemented,dispatch,symbolic,subclass".split(","))
-_MOST = 4096
+# Entries of the cache of calls, and of each plan.
+_MOST, _MOST_OF_A_PLAN = 4096, 64
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -145,7 +147,10 @@ def work_out_plan(program: Any, inputs: list[Any], state: list[Any], grad_enable
         state: the specs of its state.
         grad_enabled: whether autograd records it.
     """
-    run = functools.partial(_run_fake, program, inputs, state, grad_enabled)
+
+    def run(fakes: FakeInputs) -> Any:
+        return interpret(program, fakes.of(inputs), fakes.of(state), shape_functions(grad_enabled, _guarded))
+
     return _explained(_tried(run, grad_enabled))
 
 
@@ -161,12 +166,18 @@ def _foresee_plan(args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: b
     except TypeError:
         return _UNKNOWN
     key = (id(program), grad_enabled, torch.get_default_dtype(), frozen(inputs), frozen(state))
-    known: dict[Any, Prediction] = plan.__dict__.setdefault("_foreseen", {})
+    known: dict[Any, Prediction] = _cache(plan, "_foreseen")
     if key not in known:
-        if len(known) >= 64:
-            known.clear()
         known[key] = work_out_plan(program, inputs, state, grad_enabled)
     return known[key]
+
+
+def _cache(plan: Plan, name: str) -> dict[Any, Any]:
+    """Return a cache of a plan; a full one is cleared before."""
+    known: dict[Any, Any] = plan.__dict__.setdefault(name, {})
+    if len(known) > _MOST_OF_A_PLAN:
+        known.clear()
+    return known
 
 
 def _explained(found: Prediction) -> Prediction:
@@ -175,19 +186,6 @@ def _explained(found: Prediction) -> Prediction:
         return found
     text = "An operation returns another number of results than when the plan was built. Build a plan for this shape."
     return Prediction(False, error=(PlanMismatchError, text))
-
-
-def _run_fake(program: Any, inputs: list[Any], state: list[Any], ambient: bool, fakes: FakeInputs) -> Any:
-    return interpret(program, fakes.of(inputs), fakes.of(state), fake_functions(ambient))
-
-
-def fake_functions(ambient: bool) -> Lookup:
-    """Return the lookup of the functions of a plan that runs on fake tensors, with their guards.
-
-    Args:
-        ambient: the mode of autograd where the plan does not set one.
-    """
-    return shape_functions(ambient, _guarded)
 
 
 def _guarded(name: str) -> Callable[..., Any]:
@@ -201,3 +199,110 @@ def _guarded(name: str) -> Callable[..., Any]:
         return function(*args, **kwargs)
 
     return checked
+
+
+# --- peak memory of a plan -------------------------------------------------------------------------------------------
+
+
+def peak_bytes(plan: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: bool) -> int:
+    """Return the peak bytes of the values of a plan, as far as shapes determine them; 0 if unknown.
+
+    Its inputs and its state are not counted, nor the memory of autograd.
+
+    Args:
+        plan: the plan.
+        args: its arguments.
+        kwargs: its keyword arguments.
+        grad_enabled: whether autograd records it.
+    """
+    if not isinstance(plan, Plan) or not plan.is_built or len(plan.program.operations) > MAX_OPERATIONS:
+        return 0
+    program = plan.program
+    try:
+        inputs = match(plan.name, program.arguments, args, kwargs)
+        state = [place.child for place in program.state]
+        tensors = [*iter_tensors(inputs), *iter_tensors(state)]
+        shapes = tuple([(tensor.shape, tensor.dtype, tensor.stride()) for tensor in tensors])
+    except Exception:  # the call itself reports arguments that do not fit
+        return 0
+    key = (id(program), grad_enabled, torch.get_default_dtype(), shapes)
+    known: dict[Any, int] = _cache(plan, "_peaks")
+    if key not in known:
+        try:
+            known[key] = _measure(program, forms_in(inputs), forms_in(state), grad_enabled)
+        except TypeError:  # some tensors are at other workers
+            known[key] = 0
+    return known[key]
+
+
+class _Live:
+    """The memory of the values that are still needed.
+
+    Args:
+        given: the values whose memory is not counted.
+    """
+
+    def __init__(self, given: Iterable[torch.Tensor]) -> None:
+        self._given = {_memory(tensor)[0] for tensor in given}
+        self._uses: dict[int, int] = {}
+        self._sizes: dict[int, int] = {}
+        self.bytes = 0
+
+    def add(self, value: object) -> None:
+        """Count a value, unless it shares its memory with one that is counted."""
+        for tensor in iter_tensors(value):
+            key, size = _memory(tensor)
+            if key in self._given:
+                continue
+            self._uses[key] = self._uses.get(key, 0) + 1
+            if self._uses[key] == 1:
+                self._sizes[key] = size
+                self.bytes += size
+
+    def drop(self, value: object) -> None:
+        """Stop counting a value."""
+        for tensor in iter_tensors(value):
+            key, _ = _memory(tensor)
+            if key in self._uses:
+                self._uses[key] -= 1
+                if not self._uses[key]:
+                    del self._uses[key]
+                    self.bytes -= self._sizes.pop(key)
+
+
+def _memory(tensor: torch.Tensor) -> tuple[int, int]:
+    storage = tensor.untyped_storage()
+    return storage._cdata, storage.nbytes()
+
+
+def _measure(program: Program, inputs: list[Any], state: list[Any], ambient: bool) -> int:
+    peak = 0
+    values: dict[int, Any] = {}
+    last_uses = _last_uses(program)
+    try:
+        with fake_tensors(ambient):
+            fakes = FakeInputs()
+            given = fakes.of(inputs), fakes.of(state)
+            live = _Live(fakes.tensors)
+            for number in run_steps(program, *given, shape_functions(ambient, _guarded), values):
+                for place in iter_tensors(program.operations[number].return_ids):
+                    live.add(values.get(id(place)))
+                peak = max(peak, live.bytes)
+                for place in last_uses.get(number, ()):
+                    live.drop(values.pop(id(place), None))
+    except Exception:  # shapes depend on values, or the plan fails: the peak so far counts
+        return peak
+    return peak
+
+
+def _last_uses(program: Program) -> dict[int, list[Any]]:
+    """Return, for each operation, the placeholders that nothing after it needs."""
+    needed = {id(place) for place in (*iter_tensors(program.outputs), *program.state, *program.inputs)}
+    last: dict[int, list[Any]] = {}
+    for number in range(len(program.operations) - 1, -1, -1):
+        operation = program.operations[number]
+        for place in iter_tensors((operation.cmd_args, operation.cmd_kwargs, operation.return_ids)):
+            if id(place) not in needed:
+                needed.add(id(place))
+                last.setdefault(number, []).append(place)
+    return last

@@ -7,13 +7,13 @@ dtypes, strides, shared graphs, and the presence of gradients.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 
 from syft.core.references import SameAs
-from syft.core.trees import iter_tensors, map_tensors, rebuild_tuple
+from syft.core.trees import map_tensors, rebuild_tuple
 from syft.hook.syft_tensor import SyftTensor
 
 
@@ -85,14 +85,17 @@ class UnkeyedArguments:
         return 0
 
 
-def frozen(value: object) -> Any:
-    """Return a hashable key that differs where two calls may differ."""
+def frozen(value: object, leaf_key: Callable[[object], Any] = lambda value: None) -> Any:
+    """Return a hashable key that differs where two calls may differ; `leaf_key` returns the key of a leaf, or None."""
+    found = leaf_key(value)
+    if found is not None:
+        return found
     if isinstance(value, tuple | list) and not isinstance(value, torch.Size):
-        return (type(value).__name__, tuple([frozen(item) for item in value]))
+        return (type(value).__name__, tuple([frozen(item, leaf_key) for item in value]))
     if isinstance(value, dict):
-        return ("dict", tuple([(key, frozen(item)) for key, item in value.items()]))
+        return ("dict", tuple([(key, frozen(item, leaf_key)) for key, item in value.items()]))
     if isinstance(value, slice):
-        return ("slice", frozen(value.start), frozen(value.stop), frozen(value.step))
+        return ("slice", *[frozen(item, leaf_key) for item in (value.start, value.stop, value.step)])
     return (type(value).__name__, value)
 
 
@@ -242,8 +245,3 @@ def nodes_of(tensors: Iterable[torch.Tensor]) -> set[Any]:
                 seen.add(following)
                 pending.append(following)
     return seen
-
-
-def tensors_in(value: object) -> list[torch.Tensor]:
-    """Return the tensors of nested arguments, in the order of their `FakeInputs`."""
-    return [leaf for leaf in iter_tensors(value) if isinstance(leaf, torch.Tensor)]

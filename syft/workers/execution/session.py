@@ -33,7 +33,7 @@ class Session:
     # The authenticated role of the client at this worker: "owner" or "user".
     role: str = "user"
     # The delegation of the client over this session, if it introduced workers (see delegation.grants).
-    circle: Any = None
+    delegation: Any = None
     # The resumable session of a server, if the client connected to one.
     conversation: Any = None
     # The purpose of the client's connection, if limited: `model:NAME`, or `dealer:NAME` (see grid.isolation).
@@ -105,8 +105,8 @@ class Session:
     def close(self) -> None:
         """Drop every claim of the client."""
         self.is_closed = True
-        if self.circle is not None and self.circle.session is self:
-            self.circle.close()
+        if self.delegation is not None and self.delegation.session is self:
+            self.delegation.close()
         store = self.worker.object_store
         for obj_id in self.temporaries:
             self.release(obj_id)

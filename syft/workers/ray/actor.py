@@ -27,7 +27,7 @@ from syft.workers.ray.stream import Frame, RayStream, pack, unpack
 from syft.workers.transport import handshake
 from syft.workers.transport.framing import AFTER, ANSWER, REQUEST
 from syft.workers.transport.handshake import Address
-from syft.workers.transport.pipelined import PipelinedStream
+from syft.workers.transport.pipelined import pass_on_releases
 from syft.workers.transport.request_codec import answer
 
 logger = logging.getLogger("syft.workers")
@@ -173,9 +173,7 @@ class ActorSession:
             written = answer(self._worker, self._session, contents)
             if written:
                 answers.append((ANSWER, number, written))
-        for stream in list(self._worker._streams.values()):
-            if isinstance(stream, PipelinedStream):
-                stream.pass_on()
+        pass_on_releases(self._worker)
         packed, apart = pack(answers)
         return (packed, *apart) if apart else packed
 

@@ -26,7 +26,7 @@ from syft.serde import deserialize, serialize
 from syft.workers.access.policy import ALLOW_ALL, Release
 from syft.workers.execution.batch import take_steps as take_steps
 from syft.workers.execution.copies import complete_transfer, drop_claims, offer_claims
-from syft.workers.execution.router import OutgoingObject, put_back, route
+from syft.workers.execution.router import outgoing, put_back, route
 from syft.workers.execution.session import Session, serving
 from syft.workers.transport.framing import RefusedBody
 from syft.workers.transport.pipe import Bytes
@@ -116,7 +116,9 @@ def _respond(worker: BaseWorker, session: Session, request: bytes | bytearray) -
         for obj_id in released:
             session.release(obj_id)
         if type(waits) is int and session.failures > waits:
-            raise _not_done(session)
+            error = NotDoneError("Calls before this one failed, so it was not done.")
+            error.syft_step = session.failures  # type: ignore[attr-defined]
+            raise error
         if worker.log_msgs:
             worker.msg_history.extend(message.operations() if type(message) is StepsMessage else (message,))
         passed_on = _hops.set(hops + 1)
@@ -129,10 +131,10 @@ def _respond(worker: BaseWorker, session: Session, request: bytes | bytearray) -
         if worker.object_store.object_manager is not None:
             worker.object_store.object_manager.flush(session)
         written = serialize(wire_form(response), worker)
-        if not _leaves(response):
-            return written, None
-        _offer(response)
-        return written, response
+        leaving = tuple(outgoing(response))
+        for each in leaving:
+            offer_claims(each.obj)
+        return written, leaving or None
     except Exception as error:
         put_back(response)
         if waits is False:
@@ -142,34 +144,11 @@ def _respond(worker: BaseWorker, session: Session, request: bytes | bytearray) -
         serving.reset(served)
 
 
-def _not_done(session: Session) -> NotDoneError:
-    error = NotDoneError("Calls before this one failed, so it was not done.")
-    error.syft_step = session.failures  # type: ignore[attr-defined]
-    return error
-
-
-def _leaves(response: object) -> bool:
-    """Return whether objects leave with a response."""
-    return isinstance(response, OutgoingObject) or (type(response) is tuple and any(map(_leaves, response)))
-
-
-def _offer(response: object) -> None:
-    """Offer the claims of the objects in a response to its receiver."""
-    if isinstance(response, OutgoingObject):
-        offer_claims(response.obj)
-    elif type(response) is tuple:
-        for part in response:
-            _offer(part)
-
-
 def let_go(response: object) -> None:
     """Release the objects that left with a response, and their claims."""
-    if isinstance(response, OutgoingObject):
-        drop_claims(response.obj)
-        response.gone()
-    elif type(response) is tuple:
-        for part in response:
-            let_go(part)
+    for leaving in outgoing(response):
+        drop_claims(leaving.obj)
+        leaving.gone()
 
 
 def _read_request(

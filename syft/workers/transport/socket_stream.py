@@ -26,7 +26,7 @@ from syft.workers.transport.fork_safety import belongs_here, drop
 from syft.workers.transport.framing import AFTER, ANSWER, REQUEST, FramedConnection
 from syft.workers.transport.handshake import HANDSHAKE_SECONDS, Address
 from syft.workers.transport.pipe import Bytes, SocketPipe
-from syft.workers.transport.pipelined import Line, PipelinedStream
+from syft.workers.transport.pipelined import Line, PipelinedStream, pass_on_releases
 from syft.workers.transport.request_codec import answer
 
 if TYPE_CHECKING:
@@ -52,12 +52,12 @@ class PeerIdentity(NamedTuple):
 
     Attributes:
         id: its id.
-        circle: the delegation that it acts under; None: it acts for itself, among processes of one program.
+        delegation: the delegation that it acts under; None: it acts for itself, among processes of one program.
         key: the fingerprint of the key that it proved to hold on this connection; None without proof.
     """
 
     id: ObjectId
-    circle: Any = None
+    delegation: Any = None
     key: str | None = None
 
 
@@ -134,9 +134,7 @@ def serve(worker: BaseWorker, session: Session, connection: FramedConnection) ->
             written = answer(worker, session, request)
             if written or number % ACKNOWLEDGED == 0:
                 _write_answer(connection, number, written)
-            for stream in list(worker._streams.values()):
-                if isinstance(stream, PipelinedStream):
-                    stream.pass_on()
+            pass_on_releases(worker)
     except (OSError, SerdeError) as error:
         logger.info("The connection of %r to %r ended: %s", session.client_id, worker.id, error)
     finally:
@@ -247,19 +245,14 @@ class Listener:
             with self._counting:
                 self._handshakes.pop(sock, None)
             self._visitors.release()
-        if purpose:
-            self._take(worker, client_id, purpose, sock)
-        else:
-            serve(
-                worker, worker.open_session(client_id), FramedConnection(SocketPipe(sock), current().max_message_bytes)
-            )
-
-    def _take(self, worker: BaseWorker, client_id: ObjectId, purpose: str, sock: socket.socket) -> None:
-        taker = PURPOSES.get(purpose.partition(":")[0])
-        if taker is None:
+        handler = PURPOSES.get(purpose.partition(":")[0])
+        if not purpose:
+            connection = FramedConnection(SocketPipe(sock), current().max_message_bytes)
+            serve(worker, worker.open_session(client_id), connection)
+        elif handler is None:
             sock.close()
         else:
-            taker(worker, PeerIdentity(client_id), purpose, sock)
+            handler(worker, PeerIdentity(client_id), purpose, sock)
 
     def _shake_hands(self, sock: socket.socket) -> tuple[Any, ObjectId, str]:
         token, purpose = handshake.receive_hello(sock)

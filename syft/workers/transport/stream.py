@@ -216,6 +216,14 @@ def close_all(streams: Iterable[Any]) -> None:
         raise failed
 
 
+def close_incoming(worker: Any) -> None:
+    """Close the streams to a worker, after pending requests are done; then raise the first error."""
+    streams, worker._incoming = worker._incoming, []
+    for stream in streams:
+        stream.client._streams.pop(worker.stream_key, None)
+    close_all(streams)
+
+
 class InlineStream(Stream):
     """A stream to a worker of this process: same messages, no bytes, immediate errors."""
 

@@ -30,7 +30,7 @@ from syft.exceptions import (
 from syft.messaging.call_batch import write_ids
 from syft.messaging.message import BatchMessage
 from syft.serde import serialize
-from syft.workers.execution.copies import is_plain, pointers_in
+from syft.workers.execution.copies import pointers_in
 from syft.workers.transport.batching import CallBatch, encode_call
 from syft.workers.transport.framing import BYE, HELLO, NOTICE, REQUEST, SEEN, FramedConnection
 from syft.workers.transport.greeting import VERSION, read_notice, read_refusal, read_welcome
@@ -230,8 +230,7 @@ class WebsocketStream(PipelinedStream):
 
     def store(self, obj: object, obj_id: ObjectId, published: bool, claimant: object = None) -> None:
         """Store an object at the worker, after introducing the workers that its pointers lead to."""
-        if not is_plain(obj):
-            self._introduce([pointer.location for pointer in pointers_in(obj)])
+        self._introduce([pointer.location for pointer in pointers_in(obj)])
         super().store(obj, obj_id, published, claimant)
 
     def hand_over(self, obj_id: ObjectId, destination: BaseWorker, new_id: ObjectId, keep_pointer: bool) -> Any:
