@@ -6,7 +6,7 @@ stand for themselves; a `Buffer` is read as a memoryview.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from syft.exceptions import SerdeError, SyftError
 from syft.serde import compression
@@ -133,7 +133,10 @@ def _rebuild(worker: BaseWorker | None, value: tuple[Any, ...], depth: int) -> A
     if row is None:
         raise SerdeError(f"The message holds the type code {excerpt(code)}, which is not registered here.")
     if row.screen is not None:
-        row.screen(value)
+        try:
+            row.screen(value)
+        except Exception as error:
+            _refuse(row, error)
     parts: list[Any] = []
     append = parts.append
     for part in value[1:]:
@@ -146,11 +149,16 @@ def _rebuild(worker: BaseWorker | None, value: tuple[Any, ...], depth: int) -> A
             raise SerdeError(f"The message holds a bare {cls.__name__} inside {row.cls.__name__}.")
     try:
         return row.detail(worker, tuple(parts))
-    except SyftError:
-        raise
     except Exception as error:
-        reason = f"{type(error).__name__}: {excerpt(error)}"
-        raise SerdeError(f"The message does not describe a valid {row.cls.__name__} ({reason}).") from error
+        _refuse(row, error)
+
+
+def _refuse(row: RegisteredType, error: Exception) -> NoReturn:
+    """Raise an error of this library again; any other one says that the message is invalid."""
+    if isinstance(error, SyftError):
+        raise error
+    reason = f"{type(error).__name__}: {excerpt(error)}"
+    raise SerdeError(f"The message does not describe a valid {row.cls.__name__} ({reason}).") from error
 
 
 def excerpt(value: object) -> str:

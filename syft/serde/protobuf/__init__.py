@@ -19,13 +19,13 @@ if not TYPE_CHECKING:  # a type checker would accept any name
 
 
 def _bufferize(worker: BaseWorker | None, obj: object) -> Any:
-    from syft.serde.protobuf.methods import bufferize
+    from syft.serde.protobuf.serde import bufferize
 
     return bufferize(worker, obj)
 
 
 def _unbufferize(cls: type, worker: BaseWorker | None, message: object) -> Any:
-    from syft.serde.protobuf.methods import unbufferize
+    from syft.serde.protobuf.serde import unbufferize
 
     return unbufferize(cls, worker, message)
 

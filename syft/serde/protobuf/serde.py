@@ -1,4 +1,4 @@
-"""serialize and deserialize of the protobuf format."""
+"""serialize and deserialize of the protobuf format, and bufferize and unbufferize, which make single messages."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 from syft.exceptions import SerdeError
 from syft.serde import compression
 from syft.serde.buffer import Buffer
+from syft.serde.msgpack.serde import _detail, _force_full_simplify, _simplify, _simplify_level
 from syft.serde.protobuf import envelope
 from syft.serde.protobuf.engine import Reader, Writer
 from syft.serde.protobuf.schema import syft_pb2
-from syft.serde.registry import FORCED
+from syft.serde.protobuf.typed_messages import KINDS
+from syft.serde.registry import BY_TYPE, row_for
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -45,7 +47,8 @@ def serialize(
         value = _simplified_value(obj, frames)
     else:
         value = _pb.Value()
-        _write(Writer(worker, frames), value, obj, force_full_simplification)
+        simplify = _force_full_simplify if force_full_simplification else _simplify
+        Writer(frames).value(value, simplify(worker, obj))
     if force_no_serialization:
         return envelope.envelope(value, frames)
     return compression.join(envelope.write(value, frames), _UNCOMPRESSED if force_no_compression else worker)
@@ -76,18 +79,50 @@ def deserialize(
     value = envelope.parse(_pb.Value, opened.value)
     if not unbufferizes:
         return envelope.envelope(value, [Buffer(frame) for frame in opened.frames if frame is not None])
-    reader = Reader(worker, opened.frames)
-    obj = reader.value(value)
+    reader = Reader(opened.frames)
+    simplified = reader.value(value)
     reader.finish()
-    return obj
+    return _detail(worker, simplified)
 
 
-def _write(writer: Writer, value: Message, obj: object, complete: bool) -> None:
-    row = next((FORCED[base] for base in type(obj).__mro__ if base in FORCED), None) if complete else None
-    if row is None:
-        writer.value(value, obj)
+def bufferize(worker: BaseWorker | None, obj: object) -> Any:
+    """Return the typed message of an object, or the Composite of one whose type has none; without an Envelope.
+
+    Args:
+        worker: the worker that sends it; chooses the format of tensors.
+        obj: the object.
+    """
+    row = BY_TYPE.get(type(obj)) or row_for(type(obj))
+    value = _simplify_level(worker, obj, row, 0)
+    kind = KINDS.get(row.code)
+    message = _pb.Composite() if kind is None else kind.message()
+    writer = Writer(None)
+    if kind is None:
+        writer.composite(message, value, 0)
     else:
-        writer.level(value, obj, row, 0)
+        writer.fill(message, value, kind, 0)
+    return message
+
+
+def unbufferize(cls: type, worker: BaseWorker | None, message: Message) -> Any:
+    """Rebuild an object of a class from its untrusted message.
+
+    Args:
+        cls: the class; several may share one kind of message.
+        worker: the worker that receives it.
+        message: the message.
+    """
+    row = BY_TYPE.get(cls) or row_for(cls)
+    kind = KINDS.get(row.code)
+    reader = Reader([])
+    if isinstance(message, _pb.Composite):
+        if message.code != row.code:
+            raise SerdeError(f"The message has the type code {message.code}; {cls.__name__} has {row.code}.")
+        return _detail(worker, reader.composite(envelope.checked(message), 0))
+    if kind is None or not isinstance(message, kind.message):
+        wanted = "Composite" if kind is None else kind.message.DESCRIPTOR.name
+        raise SerdeError(f"{cls.__name__} needs a {wanted} message, got {type(message).__name__}.")
+    return _detail(worker, reader.fill(envelope.checked(message), kind, 0))
 
 
 def _simplified_value(obj: object, frames: list[Buffer]) -> Any:
