@@ -38,12 +38,7 @@ class AddressBook:
 
     @classmethod
     def _registered(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Self | None:
-        """Return the registered worker of an id, if it is of this class.
-
-        Args:
-            args: the positional arguments of the class.
-            kwargs: its keyword arguments. Those of subclasses are ignored.
-        """
+        """Return the registered worker of an id, if it is of this class; arguments of subclasses are ignored."""
         # A subclass may pass its arguments on as *args.
         signatures = (vars(kind).get("__signature__") for kind in cls.__mro__)
         names = next(found.parameters for found in signatures if found is not None and "hook" in found.parameters)

@@ -88,6 +88,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         self.remote = Remote(self, "torch")
         AddressBook.__init__(self)
         self._streams: dict[ObjectId, Any] = {}
+        self._incoming: list[Any] = []
         self._sessions: list[Session] = []
         self._opening = threading.RLock()
         if auto_add:
@@ -244,12 +245,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
     ) -> Any:
         """Send an object under a given id and return a pointer to it.
 
-        Args:
-            obj: the object.
-            destination: the worker it goes to.
-            obj_id: its id there.
-            published: whether it stays until it is deleted.
-            claimant: the client that owns the claim on it, if not this worker.
+        This worker owns the claim on it, unless a claimant is given. A published object stays until it is deleted.
         """
         stream = self.stream_to(destination)
         prepare_transfer(obj, destination)

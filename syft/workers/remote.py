@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
@@ -12,12 +12,6 @@ from syft.federated.client.federated_client import RemoteFederatedClient
 from syft.messaging import message as m
 from syft.workers.access.policy import ALLOW_ALL
 from syft.workers.base import BaseWorker
-
-if TYPE_CHECKING:
-    import torch
-
-    from syft.hook.torch_hook import TorchHook
-    from syft.workers.transport.pipelined import PipelinedStream
 
 
 class RemoteWorker(BaseWorker, RemoteFederatedClient):
@@ -28,19 +22,6 @@ class RemoteWorker(BaseWorker, RemoteFederatedClient):
     # Whether it is behind a server, so that other workers need an introduction by a client.
     is_node = False
     returns_registered = True
-
-    def __init__(
-        self,
-        hook: TorchHook | None,
-        id: ObjectId,
-        data: Iterable[torch.Tensor] | None = None,
-        *,
-        log_msgs: bool = False,
-        verbose: bool = False,
-        auto_add: bool = True,
-    ) -> None:
-        self._incoming: list[PipelinedStream] = []
-        super().__init__(hook, id, data, log_msgs=log_msgs, verbose=verbose, auto_add=auto_add)
 
     def __setattr__(self, name: str, value: object) -> None:
         if name == "policy" and value is not ALLOW_ALL:

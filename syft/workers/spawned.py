@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+import functools
 from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
@@ -13,9 +13,6 @@ from syft.workers.transport.socket_stream import hub
 from syft.workers.transport.stream import close_incoming
 
 if TYPE_CHECKING:
-    import torch
-
-    from syft.hook.torch_hook import TorchHook
     from syft.workers.base import BaseWorker
 
 
@@ -23,31 +20,20 @@ class SpawnedWorker(RemoteWorker):
     """A worker in another process, which this process started and controls.
 
     Its objects are in that process, so queries about them go through the stream of the local worker.
-
-    Args:
-        hook: the TorchHook.
-        id: the name of the worker.
-        data: tensors to hold from the start.
-        verbose: log every message there.
-        auto_add: register it and the workers known to the local worker with each other.
     """
 
     # The process: a `ChildHandle` or an `Actor`, set by subclasses before this class is initialized.
     _handle: Any
 
-    def __init__(
-        self,
-        hook: TorchHook | None,
-        id: ObjectId,
-        data: Iterable[torch.Tensor] | None,
-        *,
-        verbose: bool = False,
-        auto_add: bool = True,
-    ) -> None:
-        # Secrets of clients for this worker, and of this worker for workers of this process.
-        self._admitted: dict[ObjectId, Address] = {}
-        self._announced: list[Address] = []
-        super().__init__(hook, id, data, verbose=verbose, auto_add=auto_add)
+    @functools.cached_property
+    def _admitted(self) -> dict[ObjectId, Address]:
+        """The secrets of clients for this worker."""
+        return {}
+
+    @functools.cached_property
+    def _announced(self) -> list[Address]:
+        """The secrets of this worker for workers of this process."""
+        return []
 
     # --- the process ------------------------------------------------------------------------------------------
 
@@ -98,12 +84,7 @@ class SpawnedWorker(RemoteWorker):
         return self._admitted[client_id]
 
     def invite(self, client_id: ObjectId, purpose: str) -> Address:
-        """Have the worker's process accept a client for one purpose only; returns the client's address.
-
-        Args:
-            client_id: the identity of the client; nothing that it says about itself counts.
-            purpose: the purpose of connections with these secrets.
-        """
+        """Have the worker's process accept a client for one purpose only; returns the client's address."""
         address = Address.fresh(self.port)
         self._control(("admit", client_id, address.token, address.proof, purpose))
         return address

@@ -64,7 +64,6 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
         if "object_store" in self.__dict__:
             self.load_data(data or ())
             return
-        self._incoming: list[Any] = []
         self._recent_ids: dict[ObjectId, None] = {}
         self._stream_type = ThreadStream if threaded else BytesStream if serialize else InlineStream
         super().__init__(hook, id, data, is_client_worker, log_msgs, verbose, auto_add)

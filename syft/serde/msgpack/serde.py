@@ -64,15 +64,7 @@ def deserialize(
 
 
 def read_plain_tuple(binary: bytes | bytearray | memoryview, max_message_bytes: int) -> tuple[Any, ...]:
-    """Read one flat tuple of plain values; anything else is refused.
-
-    Args:
-        binary: the bytes.
-        max_message_bytes: refuse anything larger, before or after decompression.
-
-    Raises:
-        SerdeError: the bytes are not a flat tuple of plain values.
-    """
+    """Read one flat tuple of plain values; SerdeError for anything else, and for larger messages."""
     value = frames.read(compression.opened(binary, max_message_bytes).toreadonly(), len(binary))
     if type(value) is not tuple or value[:1] != (BY_TYPE[tuple].code,):
         raise SerdeError("The message is not a tuple.")
@@ -81,13 +73,12 @@ def read_plain_tuple(binary: bytes | bytearray | memoryview, max_message_bytes: 
     return value[1:]
 
 
-def _simplify(worker: BaseWorker | None, obj: Any, depth: int = 0) -> Any:
+def _simplify(worker: BaseWorker | None, obj: Any) -> Any:
     """Simplify an object."""
     cls = type(obj)
     if cls in ATOMS or (cls is bytes and len(obj) <= INLINE_BYTES):
         return obj
-    row = BY_TYPE.get(cls) or row_for(cls)
-    return _simplify_level(worker, obj, row, depth)
+    return _simplify_level(worker, obj, BY_TYPE.get(cls) or row_for(cls), 0)
 
 
 def _simplify_level(worker: BaseWorker | None, obj: object, row: RegisteredType, depth: int) -> tuple[Any, ...]:

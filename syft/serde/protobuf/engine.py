@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from syft.exceptions import SerdeError
 from syft.serde.buffer import Buffer
-from syft.serde.msgpack.frames import MAX_INT_BYTES
+from syft.serde.msgpack.frames import MAX_INT_BYTES, ReceivedFrames
 from syft.serde.msgpack.native_serde import INLINE_BYTES
 from syft.serde.msgpack.serde import MAX_DEPTH
 from syft.serde.protobuf.envelope import parse, to_bytes
@@ -49,11 +49,7 @@ def _write_text(target: Message, text: str) -> None:
 
 
 class Writer:
-    """Writes simplified values into messages.
-
-    Args:
-        frames: receives long buffers; None to write them into the message.
-    """
+    """Writes simplified values into messages; long buffers go to `frames`, or into the message if it is None."""
 
     __slots__ = ("frames", "top")
 
@@ -132,17 +128,12 @@ class Writer:
 
 
 class Reader:
-    """Reads simplified values from untrusted messages.
+    """Reads simplified values from untrusted messages; `frames` are their long buffers, and each is used once."""
 
-    Args:
-        frames: the long buffers of the message; each is used once.
-    """
-
-    __slots__ = ("frames", "top", "unused")
+    __slots__ = ("frames", "top")
 
     def __init__(self, frames: list[memoryview | None]) -> None:
-        self.frames = frames
-        self.unused = len(frames)
+        self.frames = ReceivedFrames(frames)
         self.top = 0  # the depth at which the current piece begins
 
     def value(self, message: Message, depth: int = 0) -> Any:
@@ -186,13 +177,7 @@ class Reader:
             return memoryview(message.inline)
         if kind is None:
             raise SerdeError("The message holds a buffer without bytes; its sender is not compatible.")
-        index: int = message.frame
-        frame = self.frames[index] if index < len(self.frames) else None
-        if frame is None:
-            raise SerdeError(f"The message uses its frame {index} twice or does not have it.")
-        self.frames[index] = None
-        self.unused -= 1
-        return frame
+        return self.frames.take(message.frame)
 
     def composite(self, message: Message, depth: int) -> tuple[Any, ...]:
         """Read an object from a Composite."""
@@ -207,11 +192,6 @@ class Reader:
         if depth >= MAX_DEPTH:
             raise SerdeError(f"The message is nested deeper than {MAX_DEPTH} levels.")
         return self.fill(message, BY_MESSAGE[message.DESCRIPTOR.name], depth)
-
-    def finish(self) -> None:
-        """Refuse a message with unused frames."""
-        if self.unused:
-            raise SerdeError(f"The message has {self.unused} unused frames; request it again.")
 
 
 def _read_none(message: Message) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from syft.exceptions import SerdeError
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 _pb: Any = syft_pb2
-_UNCOMPRESSED = SimpleNamespace(compression="none")
 
 
 def serialize(
@@ -51,7 +49,7 @@ def serialize(
         Writer(frames).value(value, simplify(worker, obj))
     if force_no_serialization:
         return envelope.envelope(value, frames)
-    return compression.join(envelope.write(value, frames), _UNCOMPRESSED if force_no_compression else worker)
+    return compression.join(envelope.write(value, frames), compression.UNCOMPRESSED if force_no_compression else worker)
 
 
 def deserialize(
@@ -75,23 +73,18 @@ def deserialize(
     Raises:
         SerdeError: the bytes are not a valid message.
     """
-    opened = envelope.read(compression.opened(binary, max_message_bytes).toreadonly())
-    value = envelope.parse(_pb.Value, opened.value)
+    data, frames = envelope.read(compression.opened(binary, max_message_bytes).toreadonly())
+    value = envelope.parse(_pb.Value, data)
     if not unbufferizes:
-        return envelope.envelope(value, [Buffer(frame) for frame in opened.frames if frame is not None])
-    reader = Reader(opened.frames)
+        return envelope.envelope(value, [Buffer(frame) for frame in frames if frame is not None])
+    reader = Reader(frames)
     simplified = reader.value(value)
-    reader.finish()
+    reader.frames.finish()
     return _detail(worker, simplified)
 
 
 def bufferize(worker: BaseWorker | None, obj: object) -> Any:
-    """Return the typed message of an object, or the Composite of one whose type has none; without an Envelope.
-
-    Args:
-        worker: the worker that sends it; chooses the format of tensors.
-        obj: the object.
-    """
+    """Return the typed message of an object, or the Composite of one whose type has none; without an Envelope."""
     row = BY_TYPE.get(type(obj)) or row_for(type(obj))
     value = _simplify_level(worker, obj, row, 0)
     kind = KINDS.get(row.code)
@@ -105,13 +98,7 @@ def bufferize(worker: BaseWorker | None, obj: object) -> Any:
 
 
 def unbufferize(cls: type, worker: BaseWorker | None, message: Message) -> Any:
-    """Rebuild an object of a class from its untrusted message.
-
-    Args:
-        cls: the class; several may share one kind of message.
-        worker: the worker that receives it.
-        message: the message.
-    """
+    """Rebuild an object of a class from its untrusted message; several classes may share one kind of message."""
     row = BY_TYPE.get(cls) or row_for(cls)
     kind = KINDS.get(row.code)
     reader = Reader([])

@@ -7,7 +7,6 @@ Clients learn the shapes of results. A shape that can be predicted depends on ot
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -26,7 +25,7 @@ from syft.messaging.plan.interpreter import interpret, run_steps
 from syft.messaging.plan.plan import Plan
 from syft.messaging.plan.program import Program
 from syft.pointers.pointer_plan import RUN_PLAN
-from syft.workers.access.tensor_spec import FakeInputs, TensorSpec, UnkeyedArguments, forms_in, frozen, shape_of_result
+from syft.workers.access.tensor_spec import FakeInputs, TensorSpec, forms_in, frozen, remember, shape_of_result
 
 # Words of errors that are caused by the tensors being fake, not by a mistake of the caller.
 _ARTEFACTS = tuple("fake,meta,data pointer,not allocated,storage,not implemented,dispatch,symbolic,subclass".split(","))
@@ -64,6 +63,7 @@ class Prediction:
 
 
 _UNKNOWN = Prediction(False)
+_predictions: dict[tuple[Any, ...], Prediction] = {}
 
 
 def warm_up() -> None:
@@ -72,31 +72,18 @@ def warm_up() -> None:
 
 
 def foresee(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: bool) -> Prediction:
-    """Predict the spec of the result of a call without reading values.
-
-    Args:
-        name: the wire name of the call.
-        args: its arguments.
-        kwargs: its keyword arguments.
-        grad_enabled: whether autograd records it.
-    """
+    """Predict the spec of the result of a call without reading values."""
     if name == RUN_PLAN:
         return _foresee_plan(args, kwargs, grad_enabled)
     if not name.startswith("torch."):
         return _UNKNOWN
     try:
-        form = forms_in((args, kwargs))
-        key = (name, grad_enabled, torch.get_default_dtype(), frozen(form))
+        specs: tuple[tuple[Any, ...], dict[str, Any]] = forms_in((args, kwargs))
+        key = (name, grad_enabled, torch.get_default_dtype(), frozen(specs))
         hash(key)
     except TypeError:
         return _UNKNOWN
-    return _remembered(key, UnkeyedArguments(form))
-
-
-@functools.lru_cache(maxsize=_MOST)
-def _remembered(key: tuple[Any, ...], carried: UnkeyedArguments) -> Prediction:
-    args, kwargs = carried.value
-    return work_out(key[0], args, kwargs, key[1])
+    return remember(_predictions, key, lambda: work_out(name, *specs, grad_enabled), _MOST)
 
 
 def _tried(run: Callable[[FakeInputs], Any], grad_enabled: bool) -> Prediction:
@@ -119,14 +106,7 @@ def _tried(run: Callable[[FakeInputs], Any], grad_enabled: bool) -> Prediction:
 
 
 def work_out(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: bool) -> Prediction:
-    """Run a call on fake tensors, without the cache.
-
-    Args:
-        name: the wire name of the call.
-        args: its arguments, with specs in place of tensors.
-        kwargs: its keyword arguments, likewise.
-        grad_enabled: whether autograd records it.
-    """
+    """Run a call on fake tensors, without the cache; its arguments have specs in place of tensors."""
     function = function_of(name)
 
     def run(fakes: FakeInputs) -> Any:
@@ -139,19 +119,16 @@ def work_out(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_enab
 
 
 def work_out_plan(program: Any, inputs: list[Any], state: list[Any], grad_enabled: bool) -> Prediction:
-    """Run a program on fake tensors, without the cache.
-
-    Args:
-        program: the program of a plan.
-        inputs: the specs of its inputs.
-        state: the specs of its state.
-        grad_enabled: whether autograd records it.
-    """
+    """Run the program of a plan on fake tensors, without the cache, given the specs of its inputs and its state."""
 
     def run(fakes: FakeInputs) -> Any:
         return interpret(program, fakes.of(inputs), fakes.of(state), shape_functions(grad_enabled, _guarded))
 
-    return _explained(_tried(run, grad_enabled))
+    found = _tried(run, grad_enabled)
+    if found.error is None or found.error[0] is not ValueError:
+        return found
+    text = "An operation returns another number of results than when the plan was built. Build a plan for this shape."
+    return Prediction(False, error=(PlanMismatchError, text))
 
 
 def _foresee_plan(args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: bool) -> Prediction:
@@ -166,26 +143,8 @@ def _foresee_plan(args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: b
     except TypeError:
         return _UNKNOWN
     key = (id(program), grad_enabled, torch.get_default_dtype(), frozen(inputs), frozen(state))
-    known: dict[Any, Prediction] = _cache(plan, "_foreseen")
-    if key not in known:
-        known[key] = work_out_plan(program, inputs, state, grad_enabled)
-    return known[key]
-
-
-def _cache(plan: Plan, name: str) -> dict[Any, Any]:
-    """Return a cache of a plan; a full one is cleared before."""
-    known: dict[Any, Any] = plan.__dict__.setdefault(name, {})
-    if len(known) > _MOST_OF_A_PLAN:
-        known.clear()
-    return known
-
-
-def _explained(found: Prediction) -> Prediction:
-    """Replace an error about the number of results by one that names the cause: the plan was built for other shapes."""
-    if found.error is None or found.error[0] is not ValueError:
-        return found
-    text = "An operation returns another number of results than when the plan was built. Build a plan for this shape."
-    return Prediction(False, error=(PlanMismatchError, text))
+    known: dict[Any, Prediction] = plan.__dict__.setdefault("_foreseen", {})
+    return remember(known, key, lambda: work_out_plan(program, inputs, state, grad_enabled), _MOST_OF_A_PLAN)
 
 
 def _guarded(name: str) -> Callable[..., Any]:
@@ -208,12 +167,6 @@ def peak_bytes(plan: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grad_en
     """Return the peak bytes of the values of a plan, as far as shapes determine them; 0 if unknown.
 
     Its inputs and its state are not counted, nor the memory of autograd.
-
-    Args:
-        plan: the plan.
-        args: its arguments.
-        kwargs: its keyword arguments.
-        grad_enabled: whether autograd records it.
     """
     if not isinstance(plan, Plan) or not plan.is_built or len(plan.program.operations) > MAX_OPERATIONS:
         return 0
@@ -226,21 +179,12 @@ def peak_bytes(plan: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grad_en
     except Exception:  # the call itself reports arguments that do not fit
         return 0
     key = (id(program), grad_enabled, torch.get_default_dtype(), shapes)
-    known: dict[Any, int] = _cache(plan, "_peaks")
-    if key not in known:
-        try:
-            known[key] = _measure(program, forms_in(inputs), forms_in(state), grad_enabled)
-        except TypeError:  # some tensors are at other workers
-            known[key] = 0
-    return known[key]
+    known: dict[Any, int] = plan.__dict__.setdefault("_peaks", {})
+    return remember(known, key, lambda: _measure(program, inputs, state, grad_enabled), _MOST_OF_A_PLAN)
 
 
 class _Live:
-    """The memory of the values that are still needed.
-
-    Args:
-        given: the values whose memory is not counted.
-    """
+    """The memory of the values that are still needed, except that of given values."""
 
     def __init__(self, given: Iterable[torch.Tensor]) -> None:
         self._given = {_memory(tensor)[0] for tensor in given}
@@ -282,7 +226,7 @@ def _measure(program: Program, inputs: list[Any], state: list[Any], ambient: boo
     try:
         with fake_tensors(ambient):
             fakes = FakeInputs()
-            given = fakes.of(inputs), fakes.of(state)
+            given = fakes.of(forms_in(inputs)), fakes.of(forms_in(state))
             live = _Live(fakes.tensors)
             for number in run_steps(program, *given, shape_functions(ambient, _guarded), values):
                 for place in iter_tensors(program.operations[number].return_ids):
@@ -290,7 +234,9 @@ def _measure(program: Program, inputs: list[Any], state: list[Any], ambient: boo
                 peak = max(peak, live.bytes)
                 for place in last_uses.get(number, ()):
                     live.drop(values.pop(id(place), None))
-    except Exception:  # shapes depend on values, or the plan fails: the peak so far counts
+    except (
+        Exception
+    ):  # shapes depend on values, tensors are at other workers, or the plan fails: the peak so far counts
         return peak
     return peak
 

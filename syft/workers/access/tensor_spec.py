@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from syft.core.references import SameAs
 from syft.core.trees import map_tensors, rebuild_tuple
 from syft.hook.syft_tensor import SyftTensor
+
+V = TypeVar("V")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,17 +74,15 @@ def forms_in(value: object) -> Any:
     return map_tensors(form, value)
 
 
-class UnkeyedArguments:
-    """Arguments that accompany a cache key without being part of it."""
-
-    def __init__(self, value: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UnkeyedArguments)
-
-    def __hash__(self) -> int:
-        return 0
+def remember(cache: dict[Any, V], key: object, compute: Callable[[], V], most: int) -> V:
+    """Return the cached value of a key, computing it when first needed; a full cache is cleared before."""
+    found = cache.get(key)
+    if found is None:
+        found = compute()
+        if len(cache) >= most:
+            cache.clear()
+        cache[key] = found
+    return found
 
 
 def frozen(value: object, leaf_key: Callable[[object], Any] = lambda value: None) -> Any:

@@ -8,6 +8,7 @@ and as nothing else.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import logging
@@ -47,12 +48,7 @@ _NAME_DIGITS = 32
 
 
 class Delegation:
-    """The workers that one session of a client introduced to a worker.
-
-    Args:
-        session: the session; the delegation ends with it.
-        name: its name, the same at all workers that belong to it.
-    """
+    """The workers that one session of a client introduced to a worker; it ends with the session."""
 
     def __init__(self, session: Session, name: str) -> None:
         self.session = session
@@ -126,7 +122,8 @@ class Delegation:
             endings += [functools.partial(end, visit) for visit, end in self._visits.items()]
             self._endings = []
         for sock in sockets:
-            hang_up(sock)
+            with contextlib.suppress(OSError):  # the peer closed it first
+                sock.shutdown(socket.SHUT_RDWR)  # ends pending reads and writes; the owner of the socket closes it
         if own is not None:
             own.close()
         if endings or self.peers:
@@ -143,14 +140,6 @@ class Delegation:
                 ending()
             except Exception:
                 logger.exception("A part of an ended delegation could not be closed")
-
-
-def hang_up(sock: socket.socket) -> None:
-    """Shut a connection down, so that pending reads and writes end; the owner of the socket closes it."""
-    try:
-        sock.shutdown(socket.SHUT_RDWR)
-    except OSError:  # the peer closed it first
-        pass
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -178,13 +167,9 @@ class PeerCredential:
 
 
 class DelegationRegistry:
-    """The delegations of all clients of one worker.
+    """The delegations of all clients of one worker, behind a server.
 
-    Args:
-        worker: the worker, behind a server.
-        rules: the addresses that it connects to.
-        key: the identity key of the worker; by default one that lasts as long as this process.
-        certificate: the hash of its TLS certificate; None without TLS.
+    Without an identity key the worker gets one that lasts as long as this process.
     """
 
     def __init__(

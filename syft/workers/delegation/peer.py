@@ -18,7 +18,7 @@ from syft.workers.base import BaseWorker
 from syft.workers.delegation import dialer
 from syft.workers.execution.session import serving
 from syft.workers.peer import PeerWorker
-from syft.workers.transport.pipe import ClientPipe
+from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.tls import client_context, is_loopback
 from syft.workers.transport.websocket import Endpoint
 from syft.workers.transport.websocket_stream import WebsocketStream
@@ -86,13 +86,7 @@ def _parse(url: str) -> tuple[str, int, bool]:
 
 
 class DelegatedNode(PeerWorker):
-    """Another node, as a worker reaches it on behalf of one client only.
-
-    Args:
-        id: the name of the other node.
-        worker: the worker that connects to it.
-        delegation: the delegation of the client.
-    """
+    """Another node, as a worker reaches it on behalf of one client only."""
 
     def __init__(self, id: ObjectId, worker: Any, delegation: Delegation) -> None:
         super().__init__(id)
@@ -135,7 +129,7 @@ class DelegatedNode(PeerWorker):
         """Seconds to wait for its responses."""
         return float(min(current().stream_timeout, self.delegation.timeout))
 
-    def dial(self, timeout: float) -> ClientPipe:
+    def dial(self, timeout: float) -> SocketPipe:
         """Open a connection for a stream."""
         return dialer.open_pipe(self._place(), *self._secrets, min(timeout, self.patience), self.id)
 

@@ -46,12 +46,7 @@ def take_steps(worker: BaseWorker, session: Session, message: StepsMessage) -> N
 
 
 class BatchExecutor:
-    """A batch of calls, with their results that are not stored yet.
-
-    Args:
-        worker: the worker that runs them.
-        session: the session of the client.
-    """
+    """A batch of calls, with their results that are not stored yet."""
 
     def __init__(self, worker: BaseWorker, session: Session) -> None:
         self.worker = worker

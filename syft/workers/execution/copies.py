@@ -77,10 +77,12 @@ def prepare_transfer(obj: Any, destination: Any = None) -> None:
 
     A pointer to that worker itself becomes the object, and its claim would never be taken over.
     """
-    for pointer in pointers_in(obj):
+    pointers = pointers_in(obj)
+    for pointer in pointers:
         if destination is None or pointer.location is not destination:
             retain_for_transfer(pointer)
-    await_pointers(obj)
+    for pointer in pointers:
+        pointer.lease.stream.barrier()
 
 
 def await_pointers(obj: object) -> None:

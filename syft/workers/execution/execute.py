@@ -49,12 +49,7 @@ MAX_RANGE = 2**20
 
 
 def resolve(worker: BaseWorker, ref: Ref) -> Any:
-    """Return the object that a reference names, or its attribute.
-
-    Args:
-        worker: the worker that holds it.
-        ref: the reference.
-    """
+    """Return the object that a reference names, or its attribute."""
     obj = worker.object_store.get(ref.id)
     if ref.attribute is not None:
         names = ref.attribute.split(".", MAX_ATTRIBUTES)

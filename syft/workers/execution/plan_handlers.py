@@ -53,13 +53,7 @@ def require_plan(plan: Plan) -> Plan:
 
 
 def fetch_plan(worker: BaseWorker, session: Session, *contents: object) -> Plan:
-    """Return a copy of a plan; the original stays here.
-
-    Args:
-        worker: the worker that holds it.
-        session: the session of the client.
-        *contents: its id, and whether the copy gets a new id.
-    """
+    """Return a copy of a plan; the original stays here. The contents are its id, and whether the copy gets a new id."""
     plan, copied = find_for_fetch(worker, session, contents, Plan, PLAN_CMDS.FETCH_PLAN)
     proxy: Plan = plan.copy()
     if not copied:

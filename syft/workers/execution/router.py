@@ -104,10 +104,12 @@ def give_object(worker: BaseWorker, session: Session, message: m.ObjectRequestMe
     check_private(obj, user)
     check_release(worker, session, obj, "get", str(reason or ""), obj_id=obj_id)
     await_pointers(obj)
-    leaving = OutgoingObject(obj, session, obj_id, worker.object_store.claims.is_published(obj_id))
-    leaving.depart()
-    worker.object_store.pop(obj_id, f"it was fetched by {session.client_id!r}")
-    return leaving
+    store = worker.object_store
+    published, publisher = store.claims.is_published(obj_id), store.claims.publisher_of(obj_id)
+    # It stays on disk until it has arrived.
+    item = None if store.object_manager is None else store.object_manager.begin_fetch(obj_id)
+    store.pop(obj_id, f"it was fetched by {session.client_id!r}")
+    return OutgoingObject(obj, session, obj_id, published, publisher, item)
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -120,13 +122,6 @@ class OutgoingObject:
     published: bool
     publisher: object = None
     item: Any = None  # the store's handle of it
-
-    def depart(self) -> None:
-        """Record its owner; it stays on disk until it has arrived."""
-        store = self.session.worker.object_store
-        self.publisher = store.claims.publisher_of(self.obj_id)
-        if store.object_manager is not None:
-            self.item = store.object_manager.begin_fetch(self.obj_id)
 
     def stay(self) -> None:
         """Put the object back: it could not leave."""

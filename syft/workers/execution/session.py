@@ -17,12 +17,7 @@ serving: contextvars.ContextVar[Session | None] = contextvars.ContextVar("syft_s
 
 
 class Session:
-    """One client at one worker; its temporary objects are deleted when it ends.
-
-    Args:
-        worker: the worker.
-        client_id: the authenticated id of the client.
-    """
+    """One client at one worker, by its authenticated id; its temporary objects are deleted when it ends."""
 
     # Whether its messages are served in a thread of its own, so that a handler may wait for other sessions.
     may_wait = False
@@ -77,11 +72,7 @@ class Session:
     def keep(self, obj_id: ObjectId, obj: object, published: bool = False, is_own_id: bool = True) -> None:
         """Store an object for the client; unless published it is deleted with the session at the latest.
 
-        Args:
-            obj_id: its id.
-            obj: the object.
-            published: whether it stays until it is deleted.
-            is_own_id: whether the client chose the id; False if the worker did, or approved it before.
+        `is_own_id` is False if the worker chose the id, or approved it before.
         """
         if is_own_id and not self.worker.takes_any_id:
             check_user_id(obj_id)

@@ -99,13 +99,7 @@ class ProcessWorker(SpawnedWorker):
 
 
 class ChildHandle:
-    """The process of a worker, as seen by the process that made it.
-
-    Args:
-        worker_id: the id of the worker.
-        threads: the number of threads that torch uses there.
-        verbose: log every message there.
-    """
+    """The process of a worker, as seen by the process that made it."""
 
     # Seconds that a new interpreter may take until it answers, on a busy machine.
     patience = 60.0

@@ -83,11 +83,7 @@ def unpack(head: Bytes, large: Sequence[Any]) -> Iterator[Frame]:
 class RayStream(PipelinedStream):
     """A stream to a worker in a Ray actor.
 
-    Args:
-        client: the worker that sends requests.
-        location: the worker that responds.
-        host: the handle of its actor.
-        mine: the handle of the client's own actor, if it is in one; its session ends with it.
+    `mine` is the handle of the client's own actor, if it is in one; the session ends with it.
     """
 
     def __init__(self, client: BaseWorker, location: BaseWorker, host: Any, mine: Any = None) -> None:
@@ -107,9 +103,7 @@ class RayStream(PipelinedStream):
         self._underway: collections.deque[tuple[Any, int]] = collections.deque()
         self._broken = ""
         self._open(mine)
-        name = f"syft {client.id} to {location.id}"
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        self._start(self._run)
 
     def _open(self, mine: Any) -> None:
         try:

@@ -146,14 +146,7 @@ class RayWorker(SpawnedWorker):
 
 
 class Actor:
-    """The actor of a worker, as seen by the process that made it.
-
-    Args:
-        worker_id: the id of the worker.
-        threads: the number of threads that torch uses there.
-        verbose: log every message there.
-        options: Ray's options of the actor.
-    """
+    """The actor of a worker, as seen by the process that made it."""
 
     def __init__(self, worker_id: ObjectId, threads: int, verbose: bool, options: dict[str, Any]) -> None:
         refused = sorted(_OURS & set(options))
@@ -199,7 +192,8 @@ class Actor:
         if not self.is_connected():
             return "Ray was shut down."
         if not self._is_gone(_DOUBT):
-            return "its actor does not answer." if self._is_up() else self._why_not_up()
+            is_up = bool(self._ray.wait([self._asked], timeout=0)[0])
+            return "its actor does not answer." if is_up else self._why_not_up()
         try:
             self._ray.get(self._watch)
         except Exception as error:
@@ -212,9 +206,6 @@ class Actor:
 
     def _is_gone(self, timeout: float) -> bool:
         return bool(self._ray.wait([self._watch], timeout=timeout)[0])
-
-    def _is_up(self) -> bool:
-        return bool(self._ray.wait([self._asked], timeout=0)[0])
 
     def _why_not_up(self) -> str:
         free = self._ray.available_resources()

@@ -63,11 +63,7 @@ class ReadDeadline:
 
 
 class RefusedBody(bytearray):
-    """Replaces the contents of a frame that the budget has no room for; they were dropped as they arrived.
-
-    Args:
-        error: the reason.
-    """
+    """Replaces the contents of a frame that the budget has no room for; they were dropped as they arrived."""
 
     def __init__(self, error: ByteBudgetError) -> None:
         super().__init__()

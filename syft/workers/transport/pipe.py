@@ -46,18 +46,6 @@ class Pipe(Protocol):
         ...
 
 
-class ClientPipe(Pipe, Protocol):
-    """A pipe of the side that connects."""
-
-    def finish(self) -> None:
-        """Announce the end of the data."""
-        ...
-
-    def detach_after_fork(self) -> None:
-        """Close the handle in this process only; the process it was forked from keeps the connection."""
-        ...
-
-
 class SocketPipe:
     """The bytes of a connected socket.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,12 @@ class PipelinedStream(Stream):
     def is_replaced(self) -> bool:  # type: ignore[override]
         """Whether the next call to the worker opens another stream: this one belongs to another process."""
         return self._is_detached
+
+    def _start(self, target: Callable[[], None]) -> None:
+        """Start the thread of the stream."""
+        name = f"syft {self.client.id} to {self.location.id}"
+        self._thread = threading.Thread(target=target, name=name, daemon=True)
+        self._thread.start()
 
     @property
     def is_over(self) -> bool:
@@ -173,11 +180,7 @@ class PipelinedStream(Stream):
     ) -> int:
         """Deliver a message and return its size; if that fails, released ids stay queued.
 
-        Args:
-            message: the message.
-            failure_group: the calls that it fails together with.
-            future: receives the response, if a caller waits for it.
-            waits: the number of failures known here, if a caller waits for a response; else False.
+        `waits` is the number of failures known here, if a caller waits for a response; else False.
         """
         released = self._released.take()
         try:

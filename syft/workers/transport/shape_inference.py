@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
@@ -15,7 +14,7 @@ from syft.hook.result_counts import check_pieces
 from syft.hook.size_bounds import bound_sizes
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_plan import RUN_PLAN
-from syft.workers.access.tensor_spec import UnkeyedArguments, frozen
+from syft.workers.access.tensor_spec import frozen, remember
 
 # The default dtype of workers. A client with another default can't infer results of numbers without a dtype.
 WORKERS_DEFAULT = torch.float32
@@ -53,6 +52,9 @@ _NO_RESULT = frozenset(
     {"torch.Tensor.backward", "torch.autograd.backward", "torch.Tensor.__setitem__"}
     | {f"torch.Tensor.{name}.__set__" for name in ("grad", "data", "requires_grad")}
 )
+# By call, mode of autograd and specs of the arguments: whether the spec of the result is known, and the spec.
+_specs: dict[tuple[Any, ...], tuple[bool, Any]] = {}
+_MAX_SPECS = 4096
 
 
 def infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:
@@ -70,19 +72,11 @@ def infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[boo
         return found is not None, found
     if not name.startswith("torch.") or name in _ASKED or (name in _CASTS and "memory_format" in kwargs):
         return False, None
+    key = (name, torch.is_grad_enabled(), frozen((args, kwargs), _leaf_key))
     try:
-        key = frozen((args, kwargs), _leaf_key)
-        hash(key)
-    except TypeError:
-        return _infer(name, args, kwargs, torch.is_grad_enabled())
-    return _remembered(name, key, torch.is_grad_enabled(), UnkeyedArguments((args, kwargs)))
-
-
-@functools.lru_cache(maxsize=4096)
-def _remembered(name: str, key: Any, grad: bool, carried: UnkeyedArguments) -> tuple[bool, Any]:
-    args, kwargs = carried.value
-    carried.value = ((), {})  # the cache keeps the key alive; it must not keep pointers alive
-    return _infer(name, args, kwargs, grad)
+        return remember(_specs, key, lambda: _infer(name, args, kwargs), _MAX_SPECS)
+    except TypeError:  # an argument that can't be a key
+        return _infer(name, args, kwargs)
 
 
 def _leaf_key(value: object) -> Any:
@@ -96,7 +90,7 @@ def _leaf_key(value: object) -> Any:
     return None
 
 
-def _infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad: bool) -> tuple[bool, Any]:
+def _infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:
     try:
         meta_args, meta_kwargs = map_tensors(_on_meta, (args, kwargs))
         if name in _OFF_ON_META and not _is_common((meta_args, meta_kwargs)):
@@ -105,8 +99,7 @@ def _infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad: bool)
         bound_sizes(name, meta_args, meta_kwargs)
         guard_call(name, meta_args, meta_kwargs, by_values=False)
         check_pieces(name, meta_args, meta_kwargs)
-        with torch.set_grad_enabled(grad):
-            result = function_of(name)(*meta_args, **meta_kwargs)
+        result = function_of(name)(*meta_args, **meta_kwargs)
     except Exception:
         return False, None
     leaves = list(iter_tensors(result))

@@ -62,13 +62,7 @@ class PeerIdentity(NamedTuple):
 
 
 class SocketStream(PipelinedStream):
-    """A stream to a worker in another process.
-
-    Args:
-        client: the worker that sends requests.
-        location: the worker that responds.
-        sock: a connected socket; the worker knows the client's identity.
-    """
+    """A stream to a worker in another process, over a socket; the worker knows the client's identity."""
 
     def __init__(self, client: BaseWorker, location: BaseWorker, sock: socket.socket) -> None:
         super().__init__(client, location)
@@ -77,9 +71,7 @@ class SocketStream(PipelinedStream):
         self._connection = FramedConnection(self._pipe, self.largest)
         # Orders of the worker's maker that precede what was written so far.
         self._orders = 0
-        name = f"syft {client.id} to {location.id}"
-        self._thread = threading.Thread(target=self._read_all, name=name, daemon=True)
-        self._thread.start()
+        self._start(self._read_all)
 
     def detach_after_fork(self) -> None:
         """Leave the stream to the process from which this one was forked."""
@@ -150,11 +142,7 @@ def _write_answer(connection: FramedConnection, number: int, written: bytes) -> 
 
 
 class Listener:
-    """Accepts clients that show an announced token, and serves each in a thread of its own.
-
-    Args:
-        sock: the listening socket.
-    """
+    """Accepts clients that show an announced token, and serves each in a thread of its own."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -178,14 +166,7 @@ class Listener:
             _hub.clear()
 
     def announce(self, worker: BaseWorker, client_id: ObjectId, address: Address, purpose: str | None = None) -> None:
-        """Accept a client from now on, by its token.
-
-        Args:
-            worker: the worker that the client connects to.
-            client_id: the id of the client.
-            address: their secrets.
-            purpose: the only purpose that the token is valid for; None: any.
-        """
+        """Accept a client of a worker from now on, by its token; for one purpose only, if it is given."""
         with self._news:
             for gone in [key for key, (known, *_) in self._announced.items() if known() is None]:
                 del self._announced[gone]

@@ -84,11 +84,7 @@ def client_pipe(sock: socket.socket, context: ssl.SSLContext | None, host: str) 
 
 
 class WebsocketPipe:
-    """A WebSocket to a server.
-
-    Args:
-        where: the server.
-        timeout: seconds for the handshake.
+    """A WebSocket to a server; the timeout is for the handshake.
 
     Raises:
         OSError: it can't be reached, or its certificate is invalid.
