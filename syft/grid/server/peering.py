@@ -106,7 +106,7 @@ class Peering:
     def _serve_stream(self, admission: PeerCredential, sock: socket.socket) -> None:
         guest = DelegatedPrincipal(str(admission.delegation.user), via=admission.peer, delegation=admission.delegation)
         budget = admission.delegation.session.byte_budget
-        pipe = SocketPipe(sock, patience=_FRAME_SECONDS)
+        pipe = SocketPipe(sock, pause_timeout=_FRAME_SECONDS)
         self._conversations.serve(FramedConnection(pipe, MAX_HELLO, budget=budget, drops_refused=True), guest)
 
 

@@ -262,7 +262,7 @@ class SessionRegistry:
         with self._lock:
             self._connections.add(connection)
         try:
-            frame = connection.read(within=connection.patience)
+            frame = connection.read(within=connection.pause_timeout)
             if frame is None or frame[0] != HELLO:
                 return
             _, seen, contents = frame

@@ -84,7 +84,7 @@ def expected_bytes(operation: Operation, args: tuple[Any, ...], kwargs: dict[str
     if _MAX_ITEMSIZE * _max_elements(name, args, kwargs) <= room:
         return 0
     outcome = foresee(name, args, kwargs, operation.grad_enabled)
-    return _bytes_of(outcome.form) if outcome.is_known else 0
+    return _bytes_of(outcome.shapes) if outcome.is_known else 0
 
 
 def _max_elements(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:

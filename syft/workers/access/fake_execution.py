@@ -25,7 +25,7 @@ from syft.messaging.plan.interpreter import interpret, run_steps
 from syft.messaging.plan.plan import Plan
 from syft.messaging.plan.program import Program
 from syft.pointers.pointer_plan import RUN_PLAN
-from syft.workers.access.tensor_spec import FakeInputs, TensorSpec, forms_in, frozen, remember, shape_of_result
+from syft.workers.access.tensor_spec import FakeInputs, TensorSpec, frozen, remember, shape_of_result, specs_in
 
 # Words of errors that are caused by the tensors being fake, not by a mistake of the caller.
 _ARTEFACTS = tuple("fake,meta,data pointer,not allocated,storage,not implemented,dispatch,symbolic,subclass".split(","))
@@ -39,7 +39,7 @@ class Prediction:
 
     Attributes:
         is_known: whether the spec of its result does not depend on values.
-        form: the public part of that spec: shapes and dtypes.
+        shapes: the public part of that spec: shapes and dtypes.
         result: the result, with `TensorSpec` in place of tensors and None in place of other values.
         changed: the positions of input tensors that it changes, with their specs afterwards.
         error: the mistake of the caller, which follows from shapes alone: its type and text.
@@ -47,7 +47,7 @@ class Prediction:
     """
 
     is_known: bool
-    form: Any = None
+    shapes: Any = None
     result: Any = None
     changed: tuple[tuple[int, TensorSpec], ...] = ()
     error: tuple[type[Exception], str] | None = None
@@ -78,7 +78,7 @@ def foresee(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabl
     if not name.startswith("torch."):
         return _UNKNOWN
     try:
-        specs: tuple[tuple[Any, ...], dict[str, Any]] = forms_in((args, kwargs))
+        specs: tuple[tuple[Any, ...], dict[str, Any]] = specs_in((args, kwargs))
         key = (name, grad_enabled, torch.get_default_dtype(), frozen(specs))
         hash(key)
     except TypeError:
@@ -138,8 +138,8 @@ def _foresee_plan(args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: b
     program = plan.program
     try:
         # Invalid arguments of the plan raise here; that follows from their number and type.
-        inputs = [forms_in(value) for value in match(plan.name, program.arguments, args[1:], kwargs)]
-        state = [forms_in(place.child) for place in program.state]
+        inputs = [specs_in(value) for value in match(plan.name, program.arguments, args[1:], kwargs)]
+        state = [specs_in(place.child) for place in program.state]
     except TypeError:
         return _UNKNOWN
     key = (id(program), grad_enabled, torch.get_default_dtype(), frozen(inputs), frozen(state))
@@ -226,7 +226,7 @@ def _measure(program: Program, inputs: list[Any], state: list[Any], ambient: boo
     try:
         with fake_tensors(ambient):
             fakes = FakeInputs()
-            given = fakes.of(forms_in(inputs)), fakes.of(forms_in(state))
+            given = fakes.of(specs_in(inputs)), fakes.of(specs_in(state))
             live = _Live(fakes.tensors)
             for number in run_steps(program, *given, shape_functions(ambient, _guarded), values):
                 for place in iter_tensors(program.operations[number].return_ids):

@@ -52,7 +52,7 @@ class TensorSpec:
     shares: tuple[int, ...] = ()
 
 
-def form_of(tensor: torch.Tensor) -> TensorSpec:
+def spec_of(tensor: torch.Tensor) -> TensorSpec:
     """Return the spec of a plain tensor; TypeError for any other value."""
     if isinstance(tensor, SyftTensor) or tensor.layout is not torch.strided or tensor.is_quantized:
         raise TypeError("only plain tensors have a spec")
@@ -63,15 +63,15 @@ def form_of(tensor: torch.Tensor) -> TensorSpec:
     )  # fmt: skip
 
 
-def forms_in(value: object) -> Any:
+def specs_in(value: object) -> Any:
     """Return arguments with specs in place of tensors; TypeError if other leaves are among them."""
 
-    def form(leaf: object) -> Any:
+    def spec(leaf: object) -> Any:
         if not isinstance(leaf, torch.Tensor):
             raise TypeError("only plain tensors have a spec")
-        return form_of(leaf)
+        return spec_of(leaf)
 
-    return map_tensors(form, value)
+    return map_tensors(spec, value)
 
 
 def remember(cache: dict[Any, V], key: object, compute: Callable[[], V], most: int) -> V:
@@ -126,23 +126,23 @@ class FakeInputs:
             return slice(self.of(value.start), self.of(value.stop), self.of(value.step))
         return value
 
-    def _fake(self, form: TensorSpec) -> torch.Tensor:
-        made = blank(form)
+    def _fake(self, spec: TensorSpec) -> torch.Tensor:
+        made = blank(spec)
         leaf = made
-        if form.requires_grad and form.is_leaf:
+        if spec.requires_grad and spec.is_leaf:
             made.requires_grad_()
-        elif form.requires_grad:
+        elif spec.requires_grad:
             with torch.enable_grad():
-                leaf = torch.zeros(form.shape, dtype=form.dtype).requires_grad_()
-                if _overlaps(form):  # it can't be written to, so its graph is that of a view
-                    made = leaf.as_strided(form.shape, form.strides)
+                leaf = torch.zeros(spec.shape, dtype=spec.dtype).requires_grad_()
+                if _overlaps(spec):  # it can't be written to, so its graph is that of a view
+                    made = leaf.as_strided(spec.shape, spec.strides)
                 else:
                     made.copy_(leaf)
-        if form.has_grad:
+        if spec.has_grad:
             made.grad = torch.zeros_like(made)
         self.tensors.append(made)
         self._leaves.append(leaf)
-        self._before.append((form, made._version))
+        self._before.append((spec, made._version))
         return made
 
     def outline(self, result: object) -> Any:
@@ -150,7 +150,7 @@ class FakeInputs:
         if isinstance(result, torch.Tensor):
             same = next((place for place, fake in enumerate(self.tensors) if fake is result), None)
             return dataclasses.replace(
-                form_of(result),
+                spec_of(result),
                 position=same,
                 reaches=self._reached(result),
                 view_of=self._viewed(result),
@@ -189,7 +189,7 @@ class FakeInputs:
         for place, (fake, leaf, (before, version)) in enumerate(
             zip(self.tensors, self._leaves, self._before, strict=True)
         ):
-            after = form_of(fake)
+            after = spec_of(fake)
             after = dataclasses.replace(after, has_grad=leaf.grad is not None, reaches=self._reached(fake))
             is_same = dataclasses.replace(after, reaches=(), position=None) == before and fake._version == version
             if not is_same:
@@ -197,18 +197,18 @@ class FakeInputs:
         return tuple(found)
 
 
-def _overlaps(form: TensorSpec) -> bool:
-    return any(stride == 0 and size > 1 for size, stride in zip(form.shape, form.strides, strict=True))
+def _overlaps(spec: TensorSpec) -> bool:
+    return any(stride == 0 and size > 1 for size, stride in zip(spec.shape, spec.strides, strict=True))
 
 
-def blank(form: TensorSpec) -> torch.Tensor:
+def blank(spec: TensorSpec) -> torch.Tensor:
     """Return zeros of a spec, without a graph."""
-    made = torch.empty_strided(form.shape, form.strides, dtype=form.dtype)
+    made = torch.empty_strided(spec.shape, spec.strides, dtype=spec.dtype)
     if type(made) is torch.Tensor:  # a fake has no values
-        made.zero_() if not _overlaps(form) else made.as_strided((1,), (1,)).zero_()
-    if form.is_conj:
+        made.zero_() if not _overlaps(spec) else made.as_strided((1,), (1,)).zero_()
+    if spec.is_conj:
         made = made.conj()
-    return torch._neg_view(made) if form.is_neg else made
+    return torch._neg_view(made) if spec.is_neg else made
 
 
 def shape_of_result(result: object) -> Any:

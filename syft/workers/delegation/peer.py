@@ -109,7 +109,7 @@ class DelegatedNode(PeerWorker):
     def connect(self, purpose: str = "") -> socket.socket:
         """Open a connection to it, for one purpose."""
         try:
-            sock = dialer.connect(self._place(), *self._secrets, purpose, self.patience, self.id)
+            sock = dialer.connect(self._place(), *self._secrets, purpose, self.timeout, self.id)
             self.delegation.hold(sock)
             return sock
         except (OSError, AuthenticationError) as error:
@@ -122,16 +122,16 @@ class DelegatedNode(PeerWorker):
             The socket, and the fingerprint of the key that the node proved to hold; None if it did not.
         """
         sock = self.connect(purpose)
-        return sock, self._worker.delegations.prover.dial(sock, self.id, purpose, self.patience)
+        return sock, self._worker.delegations.prover.dial(sock, self.id, purpose, self.timeout)
 
     @property
-    def patience(self) -> float:
+    def timeout(self) -> float:
         """Seconds to wait for its responses."""
         return float(min(current().stream_timeout, self.delegation.timeout))
 
     def dial(self, timeout: float) -> SocketPipe:
         """Open a connection for a stream."""
-        return dialer.open_pipe(self._place(), *self._secrets, min(timeout, self.patience), self.id)
+        return dialer.open_pipe(self._place(), *self._secrets, min(timeout, self.timeout), self.id)
 
     def open_stream(self, client: BaseWorker) -> WebsocketStream:
         """Open the stream of the worker."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 # Calls that reveal a tensor's shape, dtype, graph and memory, not its values; they need no approval of the policy.
-FORM = frozenset(
+METADATA_CALLS = frozenset(
     f"torch.Tensor.{name}"
     for name in (
         "is_leaf.__get__ dim size numel nelement element_size is_floating_point is_complex is_signed __len__ "
@@ -39,7 +39,7 @@ FORM = frozenset(
         "is_same_size result_type can_cast is_signed is_floating_point is_complex numel is_conj is_neg"
     ).split()
 )
-_FORM_TYPES = (torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format)
+_METADATA_TYPES = (torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -80,7 +80,7 @@ class ResultStore:
         if isinstance(result, AbstractObject):
             self._keep(result)
             return ObjectMeta(kind_of(result))
-        if isinstance(result, _FORM_TYPES) or self.operation.cmd_name in FORM:
+        if isinstance(result, _METADATA_TYPES) or self.operation.cmd_name in METADATA_CALLS:
             return result
         if type(result) is dict:
             return {key: self._register(item) for key, item in result.items()}

@@ -39,7 +39,7 @@ MAX_ORDER = 1 << 16
 # Seconds between checks whether the maker is still the parent of this process.
 _LOOK = 2.0
 # Seconds that a request waits for an order that, according to its client, was given.
-_PATIENCE = 10.0
+_ORDER_TIMEOUT = 10.0
 
 
 class ServedWorker(BaseWorker, FederatedClient):
@@ -59,7 +59,7 @@ class ServedWorker(BaseWorker, FederatedClient):
     def await_orders(self, count: int) -> None:
         """Wait until a number of orders were executed; for a limited time, since the number is the client's claim."""
         with self._order_followed:
-            self._order_followed.wait_for(lambda: self._orders_followed >= count, _PATIENCE)
+            self._order_followed.wait_for(lambda: self._orders_followed >= count, _ORDER_TIMEOUT)
 
 
 class ProcessPeer(PeerWorker):

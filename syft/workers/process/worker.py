@@ -91,7 +91,7 @@ class ProcessWorker(SpawnedWorker):
             raise WorkerLostError(self.id, FORKED)
         address = self.admit(client.id)
         try:
-            sock = handshake.connect(address, timeout=self._handle.patience)
+            sock = handshake.connect(address, timeout=self._handle.start_timeout)
         except OSError:
             raise WorkerLostError(self.id, self.why_lost()) from None
         stream: SocketStream = self._arrives(SocketStream(client, self, sock))
@@ -102,7 +102,7 @@ class ChildHandle:
     """The process of a worker, as seen by the process that made it."""
 
     # Seconds that a new interpreter may take until it answers, on a busy machine.
-    patience = 60.0
+    start_timeout = 60.0
 
     def __init__(self, worker_id: ObjectId, threads: int, verbose: bool) -> None:
         if os.name != "posix":

@@ -239,9 +239,9 @@ class Listener:
         token, purpose = handshake.receive_hello(sock)
         key = handshake.fingerprint(token)
         # A client may connect before it is announced; with many handshakes of unknown tokens the wait is shorter.
-        patience = HANDSHAKE_SECONDS / 2 if len(self._handshakes) <= MAX_HANDSHAKES // 2 else _PAUSE
+        wait = HANDSHAKE_SECONDS / 2 if len(self._handshakes) <= MAX_HANDSHAKES // 2 else _PAUSE
         with self._news:
-            self._news.wait_for(lambda: key in self._announced or key in self._dismissed, patience)
+            self._news.wait_for(lambda: key in self._announced or key in self._dismissed, wait)
             reference, client_id, proof, only = self._announced[key]
         if only is not None and purpose != only:
             raise LookupError("its token is valid for another purpose only")

@@ -92,7 +92,7 @@ class WebsocketPipe:
         SyftError: the server is not a node.
     """
 
-    patience: float | None = None  # heartbeats detect a lost server
+    pause_timeout: float | None = None  # heartbeats detect a lost server
 
     def __init__(self, where: Endpoint, timeout: float) -> None:
         uri = parse_uri(where.url)
