@@ -68,7 +68,6 @@ from syft.tensors.private import PrivateTensor as PrivateTensor
 from syft.workers import BaseWorker as BaseWorker
 from syft.workers import VirtualWorker as VirtualWorker
 from syft.workers.execution import plan_handlers as _plan_handlers  # noqa: F401  (registers the handlers of plans)
-from syft.workers.execution import protocol_handlers as _protocol_handlers  # noqa: F401  (and of protocols)
 from syft.workers.node_client import NodeClient as NodeClient
 from syft.workers.node_client import connect as connect
 from syft.workers.process.worker import ProcessWorker as ProcessWorker

@@ -50,13 +50,7 @@ class WebsocketServerWorker(VirtualWorker):
 
     # Workers of this process compute with it as with any other one; others over the network.
     is_in_this_process = True
-
-    if not TYPE_CHECKING:  # type checkers read __init__; subclasses may have further arguments
-
-        def __new__(cls, *args, **kwargs):
-            """Return the registered worker of this class with this id; None if there is none."""
-            known = cls._registered(args, kwargs)
-            return object.__new__(cls) if known is None else known
+    returns_registered = True
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from syft import config
@@ -71,6 +72,10 @@ SCHEMES: dict[str, Scheme] = {
     "lz4": apply_lz4_compression,
     "zstd": apply_zstd_compression,
 }
+
+
+# Stands for a worker without compression.
+UNCOMPRESSED = SimpleNamespace(compression="none")
 
 
 def scheme_for(worker: object) -> Scheme:

@@ -85,7 +85,10 @@ def register(
     row = RegisteredType(code, cls, _own(cls, "simplify", simplify), _own(cls, "detail", detail), exact, screen)
     classes = (cls, *aliases)
     for each in classes:
-        _refuse_registered_class(each)
+        if each in BY_TYPE:
+            raise SerdeError(
+                f"{_name(each)} is already registered with code {BY_TYPE[each].code}; unregister it first."
+            )
     _refuse_used_code(code, cls)
     if forced_code is not None:
         _refuse_used_code(forced_code, cls)
@@ -165,12 +168,6 @@ def _own(cls: type, name: str, passed: Callable[..., Any] | None) -> Callable[..
     if not callable(function):
         raise SerdeError(f"{_name(cls)} needs a {name} function: pass {name}=... or define it on the class.")
     return function
-
-
-def _refuse_registered_class(cls: type) -> None:
-    other = BY_TYPE.get(cls)
-    if other is not None:
-        raise SerdeError(f"{_name(cls)} is already registered with code {other.code}; unregister it first.")
 
 
 def _refuse_used_code(code: int, cls: type) -> None:

@@ -23,18 +23,22 @@ class AddressBook:
     """The other workers that a worker knows."""
 
     id: ObjectId
+    # Whether the class returns the registered worker of an id again, so that a notebook cell can be run twice.
+    returns_registered = False
+
+    if not TYPE_CHECKING:  # type checkers read __init__; subclasses may have further arguments
+
+        def __new__(cls, *args, **kwargs):
+            """Return the registered worker of this id, if there is one that can be used again."""
+            known = cls._registered(args, kwargs) if cls.returns_registered else None
+            return known if known is not None and known._can_be_reused() else object.__new__(cls)
 
     def __init__(self) -> None:
         self._known_workers: dict[ObjectId, Any] = {}
 
     @classmethod
     def _registered(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Self | None:
-        """Return the registered worker of an id, if it is of this class: a notebook cell may run twice.
-
-        Args:
-            args: the positional arguments of the class.
-            kwargs: its keyword arguments. Those of subclasses are ignored.
-        """
+        """Return the registered worker of an id, if it is of this class; arguments of subclasses are ignored."""
         # A subclass may pass its arguments on as *args.
         signatures = (vars(kind).get("__signature__") for kind in cls.__mro__)
         names = next(found.parameters for found in signatures if found is not None and "hook" in found.parameters)
@@ -46,6 +50,10 @@ class AddressBook:
         if known is not None and type(known) is not cls:
             raise RuntimeError(f"Worker {known.id!r} is already known, as a {type(known).__name__}. Choose another id.")
         return known
+
+    def _can_be_reused(self) -> bool:
+        """Return whether a registered worker is returned again, instead of a new one."""
+        return True
 
     def _join(self, local: Any) -> None:
         """Register this worker and those that the local worker knows with each other."""
@@ -84,7 +92,7 @@ class AddressBook:
     def _current_delegation(self) -> Delegation | None:
         """Return the delegation of the client whose request this thread serves, if it introduced other workers."""
         session = serving.get()
-        return session.circle if session is not None and session.worker is self else None
+        return session.delegation if session is not None and session.worker is self else None
 
     def _stream_to_itself(self) -> Any:
         """Return the stream of this worker to itself, if it serves a client that introduced other workers."""

@@ -88,6 +88,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         self.remote = Remote(self, "torch")
         AddressBook.__init__(self)
         self._streams: dict[ObjectId, Any] = {}
+        self._incoming: list[Any] = []
         self._sessions: list[Session] = []
         self._opening = threading.RLock()
         if auto_add:
@@ -222,13 +223,18 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         return pointer
 
     def _id_for(self, obj: object, destination: BaseWorker) -> ObjectId:
-        """Return the id of an object at its destination: its own, or a new one if that is taken."""
+        """Reserve the id of an object at its destination: its own, or a new one if that is taken."""
         own = id_of(obj)
-        return ID_PROVIDER.pop() if destination._may_hold(own) else own
+        chosen = ID_PROVIDER.pop() if destination._may_hold(own) else own
+        destination._reserve(chosen)
+        return chosen
 
     def _may_hold(self, obj_id: ObjectId) -> bool:
         """Return whether this worker holds an object, or may hold it as far as is known here."""
         return obj_id in self.object_store.objects
+
+    def _reserve(self, obj_id: ObjectId) -> None:
+        """Record the id of an object that is being sent here, if the store does not show it at once."""
 
     def session_of(self, client_id: ObjectId) -> Session | None:
         """Return the session of a connected client."""
@@ -239,12 +245,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
     ) -> Any:
         """Send an object under a given id and return a pointer to it.
 
-        Args:
-            obj: the object.
-            destination: the worker it goes to.
-            obj_id: its id there.
-            published: whether it stays until it is deleted.
-            claimant: the client that owns the claim on it, if not this worker.
+        This worker owns the claim on it, unless a claimant is given. A published object stays until it is deleted.
         """
         stream = self.stream_to(destination)
         prepare_transfer(obj, destination)

@@ -54,11 +54,8 @@ class NodeClient(WebsocketClientWorker, HostingClient):
         >>> node.search("#biopsies")  # doctest: +SKIP
     """
 
-    if not TYPE_CHECKING:  # type checkers read __init__; subclasses may have further arguments
-
-        def __new__(cls, *args, **kwargs):
-            """Return a new client: only the node itself knows its id."""
-            return object.__new__(cls)
+    # Only the node itself knows its id.
+    returns_registered = False
 
     def __init__(
         self,

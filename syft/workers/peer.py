@@ -10,11 +10,7 @@ from syft.workers.base import BaseWorker
 
 
 class PeerWorker(BaseWorker):
-    """Another worker; subclasses supply the transport: `open_stream`, and `connect` for runs on shares.
-
-    Args:
-        id: the name of the worker.
-    """
+    """Another worker; subclasses supply the transport: `open_stream`, and `connect` for runs on shares."""
 
     # Completes "Worker ... is lost: ".
     lost_reason = "it can't be reached."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
@@ -12,13 +12,6 @@ from syft.federated.client.federated_client import RemoteFederatedClient
 from syft.messaging import message as m
 from syft.workers.access.policy import ALLOW_ALL
 from syft.workers.base import BaseWorker
-from syft.workers.transport.stream import close_all
-
-if TYPE_CHECKING:
-    import torch
-
-    from syft.hook.torch_hook import TorchHook
-    from syft.workers.transport.pipelined import PipelinedStream
 
 
 class RemoteWorker(BaseWorker, RemoteFederatedClient):
@@ -28,19 +21,7 @@ class RemoteWorker(BaseWorker, RemoteFederatedClient):
     in_own_process = True
     # Whether it is behind a server, so that other workers need an introduction by a client.
     is_node = False
-
-    def __init__(
-        self,
-        hook: TorchHook | None,
-        id: ObjectId,
-        data: Iterable[torch.Tensor] | None = None,
-        *,
-        log_msgs: bool = False,
-        verbose: bool = False,
-        auto_add: bool = True,
-    ) -> None:
-        self._incoming: list[PipelinedStream] = []
-        super().__init__(hook, id, data, log_msgs=log_msgs, verbose=verbose, auto_add=auto_add)
+    returns_registered = True
 
     def __setattr__(self, name: str, value: object) -> None:
         if name == "policy" and value is not ALLOW_ALL:
@@ -96,10 +77,3 @@ class RemoteWorker(BaseWorker, RemoteFederatedClient):
         for obj_id in self._objects:
             self.rm_obj(obj_id)
         return self if return_self else None
-
-    def _close_incoming(self) -> None:
-        """Close the streams to this worker, after pending requests are done; then raise the first error."""
-        streams, self._incoming = self._incoming, []
-        for stream in streams:
-            stream.client._streams.pop(self.id, None)
-        close_all(streams)

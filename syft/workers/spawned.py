@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+import functools
 from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
 from syft.workers.remote import RemoteWorker
 from syft.workers.transport.handshake import Address
 from syft.workers.transport.socket_stream import hub
+from syft.workers.transport.stream import close_incoming
 
 if TYPE_CHECKING:
-    import torch
-
-    from syft.hook.torch_hook import TorchHook
     from syft.workers.base import BaseWorker
 
 
@@ -22,61 +20,55 @@ class SpawnedWorker(RemoteWorker):
     """A worker in another process, which this process started and controls.
 
     Its objects are in that process, so queries about them go through the stream of the local worker.
-
-    Args:
-        hook: the TorchHook.
-        id: the name of the worker.
-        data: tensors to hold from the start.
-        verbose: log every message there.
-        auto_add: register it and the workers known to the local worker with each other.
     """
 
-    def __init__(
-        self,
-        hook: TorchHook | None,
-        id: ObjectId,
-        data: Iterable[torch.Tensor] | None,
-        *,
-        verbose: bool = False,
-        auto_add: bool = True,
-    ) -> None:
-        # Secrets of clients for this worker, and of this worker for workers of this process.
-        self._admitted: dict[ObjectId, Address] = {}
-        self._announced: list[Address] = []
-        super().__init__(hook, id, data, verbose=verbose, auto_add=auto_add)
+    # The process: a `ChildHandle` or an `Actor`, set by subclasses before this class is initialized.
+    _handle: Any
+
+    @functools.cached_property
+    def _admitted(self) -> dict[ObjectId, Address]:
+        """The secrets of clients for this worker."""
+        return {}
+
+    @functools.cached_property
+    def _announced(self) -> list[Address]:
+        """The secrets of this worker for workers of this process."""
+        return []
 
     # --- the process ------------------------------------------------------------------------------------------
 
     @property
     def pid(self) -> int:
         """The id of the worker's process."""
-        raise NotImplementedError(f"{type(self).__name__} must define pid")
+        return int(self._handle.pid)
 
     @property
     def port(self) -> int:
         """The port on this machine at which the worker's process listens."""
-        raise NotImplementedError(f"{type(self).__name__} must define port")
+        return int(self._handle.port)
 
     @property
     def orders_given(self) -> int:
         """The number of orders that the worker's process was given."""
-        raise NotImplementedError(f"{type(self).__name__} must define orders_given")
+        return int(self._handle.orders)
 
     def is_alive(self) -> bool:
         """Return whether the worker's process is alive."""
-        raise NotImplementedError(f"{type(self).__name__} must define is_alive()")
+        return bool(self._handle.is_alive())
+
+    def _can_be_reused(self) -> bool:
+        return self.is_alive()
 
     def why_lost(self) -> str:
         """Return the known reason why the worker can't be reached."""
-        raise NotImplementedError(f"{type(self).__name__} must define why_lost()")
+        return str(self._handle.why_lost())
 
     def _control(self, order: tuple[Any, ...]) -> None:
         """Send an order to the worker's process, which accepts orders from its maker only."""
-        raise NotImplementedError(f"{type(self).__name__} must define _control()")
+        self._handle.control(order)
 
     def _end(self) -> None:
-        """End the worker's process."""
-        raise NotImplementedError(f"{type(self).__name__} must define _end()")
+        self._handle.end()
 
     # --- who gets in ------------------------------------------------------------------------------------------
 
@@ -92,12 +84,7 @@ class SpawnedWorker(RemoteWorker):
         return self._admitted[client_id]
 
     def invite(self, client_id: ObjectId, purpose: str) -> Address:
-        """Have the worker's process accept a client for one purpose only; returns the client's address.
-
-        Args:
-            client_id: the identity of the client; nothing that it says about itself counts.
-            purpose: the purpose of connections with these secrets.
-        """
+        """Have the worker's process accept a client for one purpose only; returns the client's address."""
         address = Address.fresh(self.port)
         self._control(("admit", client_id, address.token, address.proof, purpose))
         return address
@@ -130,7 +117,7 @@ class SpawnedWorker(RemoteWorker):
     def stop(self) -> None:
         """End the worker's process, after pending requests are done; then raise the first error."""
         try:
-            self._close_incoming()
+            close_incoming(self)
         finally:
             while self._announced:
                 hub().dismiss(self._announced.pop())

@@ -9,7 +9,7 @@ from syft.core.id_provider import ObjectId
 from syft.federated.client.federated_client import FederatedCaller, FederatedClient
 from syft.workers.base import BaseWorker
 from syft.workers.transport.in_process import BytesStream, ThreadStream
-from syft.workers.transport.stream import InlineStream, close_all
+from syft.workers.transport.stream import InlineStream, close_incoming
 from syft.workers.wire_form import WORKER_CLASSES
 
 if TYPE_CHECKING:
@@ -47,12 +47,7 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
         tensor([2., 4.])
     """
 
-    if not TYPE_CHECKING:  # type checkers read __init__; subclasses may have further arguments
-
-        def __new__(cls, *args, **kwargs):
-            """Return the registered worker of this id, if there is one of this class."""
-            known = cls._registered(args, kwargs)
-            return super().__new__(cls) if known is None else known
+    returns_registered = True
 
     def __init__(
         self,
@@ -69,7 +64,6 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
         if "object_store" in self.__dict__:
             self.load_data(data or ())
             return
-        self._incoming: list[Any] = []
         self._recent_ids: dict[ObjectId, None] = {}
         self._stream_type = ThreadStream if threaded else BytesStream if serialize else InlineStream
         super().__init__(hook, id, data, is_client_worker, log_msgs, verbose, auto_add)
@@ -83,15 +77,14 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
 
     def _may_hold(self, obj_id: ObjectId) -> bool:
         """Return whether it holds an object, or was sent one with this id that its thread may not have stored yet."""
-        if super()._may_hold(obj_id):
-            return True
-        if not self.is_threaded:
-            return False
-        was_sent = obj_id in self._recent_ids
-        self._recent_ids[obj_id] = None
-        if len(self._recent_ids) > MAX_RECENT_IDS:
-            del self._recent_ids[next(iter(self._recent_ids))]
-        return was_sent
+        return super()._may_hold(obj_id) or obj_id in self._recent_ids
+
+    def _reserve(self, obj_id: ObjectId) -> None:
+        """Remember the id of an object that is being sent, until its thread has certainly stored the object."""
+        if self.is_threaded:
+            self._recent_ids[obj_id] = None
+            if len(self._recent_ids) > MAX_RECENT_IDS:
+                del self._recent_ids[next(iter(self._recent_ids))]
 
     def open_stream(self, client: BaseWorker) -> Any:
         """Open a stream from a client of this process."""
@@ -111,11 +104,8 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
 
     def stop(self) -> None:
         """Close the streams to and from this worker; then raise the unreported error of an earlier call."""
-        streams, self._incoming = self._incoming, []
-        for stream in streams:
-            stream.client._streams.pop(self.id, None)
         try:
-            close_all(streams)
+            close_incoming(self)
         finally:
             self.close()
 

@@ -13,6 +13,7 @@ from syft.core.id_provider import ObjectId
 from syft.exceptions import AuthenticationError, NodeUnreachableError, SyftError
 from syft.workers.delegation.introduction import introduce
 from syft.workers.remote import RemoteWorker
+from syft.workers.transport.stream import close_incoming
 from syft.workers.transport.tls import client_context, explain, is_loopback
 from syft.workers.transport.websocket import Endpoint
 from syft.workers.transport.websocket_stream import WebsocketStream
@@ -57,13 +58,6 @@ class WebsocketClientWorker(RemoteWorker):
     # The address by which other nodes reach it, if it differs from the one used here.
     peer_url: str | None = None
 
-    if not TYPE_CHECKING:  # type checkers read __init__; subclasses may have further arguments
-
-        def __new__(cls, *args, **kwargs):
-            """Return the registered worker of this id, if there is one."""
-            known = cls._registered(args, kwargs)
-            return super().__new__(cls) if known is None else known
-
     def __init__(
         self,
         hook: TorchHook | None = None,
@@ -97,7 +91,7 @@ class WebsocketClientWorker(RemoteWorker):
             parts = urlsplit(where.url)
             self.host, self.port = parts.hostname or "", parts.port or 0
             self._where = where
-            self._close_incoming()
+            close_incoming(self)
         self._where = where
 
     @property
@@ -140,7 +134,7 @@ class WebsocketClientWorker(RemoteWorker):
             raise
         except OSError as error:
             raise NodeUnreachableError(self.url, why_unreachable(error, self.url)) from None
-        if not self._is_named(stream.node_id):
+        if stream.node_id != self.id:
             stream.close()
             raise SyftError(
                 f"The worker at {self.url} is called {stream.node_id!r}, not {self.id!r}: make it with "
@@ -153,9 +147,6 @@ class WebsocketClientWorker(RemoteWorker):
         """Introduce this node and others to each other, for a client of this process."""
         introduce(client, (self, *others))
 
-    def _is_named(self, node_id: ObjectId) -> bool:
-        return self.id == node_id
-
     def why_lost(self) -> str:
         """Return the known reason why the worker can't be reached."""
         return "its connection was lost."
@@ -164,8 +155,8 @@ class WebsocketClientWorker(RemoteWorker):
         """Close the connection; published objects stay there. Then raise the unreported error of an earlier call."""
         try:
             for view in self.__dict__.pop("_views", {}).values():
-                view._close_incoming()
-            self._close_incoming()
+                close_incoming(view)
+            close_incoming(self)
         finally:
             super().close()
 

@@ -174,7 +174,7 @@ def edit_lengths(rng: random.Random, data: bytes, pool: list[bytes]) -> bytes:
 def edit_tree(rng: random.Random, data: bytes, pool: list[bytes]) -> bytes:
     """Change codes, ids, types and structure inside the msgpack header, and write it again as a valid one."""
     body = memoryview(bytes(compression._decompress(data)))
-    tree = frames.read(body)
+    tree = frames.read(body, len(body))
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         tree = _mutated(rng, tree, pool)
     try:

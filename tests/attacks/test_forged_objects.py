@@ -150,8 +150,8 @@ def test_a_protocol_does_not_tell_which_workers_are_known(mallory, bob, alice):
     assert all(alice.id.encode() not in seen for seen in mallory.seen)
 
 
-def test_packed_values_inside_each_other_are_not_unfolded_by_the_outline(hook):
-    """Protobuf: outline() parses a packed value in a packed value in ... before the level is checked."""
+def test_packed_values_inside_each_other_are_not_unfolded(hook):
+    """Protobuf: the reader parses a packed value in a packed value in ... before the level is checked."""
     assert 0 == run_apart("""
         import resource
         from syft.serde import compression

@@ -116,7 +116,7 @@ def answer_of(node, token, **how):
 
 
 def admissions(node):
-    return len(node.worker.acquaintances)
+    return len(node.worker.delegations)
 
 
 # --- who comes in -----------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def soon(condition):
         time.sleep(0.02)
 
 
-# --- whose circle -----------------------------------------------------------------------------------------------------
+# --- delegations of other clients -----------------------------------------------------------------------------------------------------
 
 
 def test_another_client_gets_no_seeds(hook, nodes, alice):
@@ -222,7 +222,7 @@ def test_another_client_gets_no_seeds(hook, nodes, alice):
         return [item for item in list(provider._groups.items()) if not item[0][0].is_over]
 
     soon(lambda: len(found()) == 1)  # groups of clients that left end a moment later
-    (((circle, name, parties, keys), group),) = found()
+    (((delegation, name, parties, keys), group),) = found()
     generation, seeds = group.generation, list(group.seeds)
     with client(hook, nodes, "bob") as workers:
         ((token, _, _),) = ask(workers[2], ADMIT, NAME, "peer-a")
@@ -233,7 +233,7 @@ def test_another_client_gets_no_seeds(hook, nodes, alice):
         assert kind == wire_protocol.SEED
         assert wire_protocol.SEEDS.unpack(contents)[1] not in seeds
         connection.close()
-    assert provider._groups[circle, name, parties, keys].generation == generation  # nobody was replaced
+    assert provider._groups[delegation, name, parties, keys].generation == generation  # nobody was replaced
     assert (x * x).get().tolist() == [4, 9]
 
 
@@ -244,7 +244,7 @@ def test_another_client_does_not_take_the_place_of_a_party(hook, nodes, alice):
 
     def found():
         groups = list(nodes[0].worker.mpc_runtime._groups.values())
-        return {group.name for group in groups if group.circle.user == "alice"}
+        return {group.name for group in groups if group.delegation.user == "alice"}
 
     soon(lambda: len(found()) == 1)  # groups of clients that left end a moment later
     (group,) = found()
@@ -261,7 +261,7 @@ def test_another_client_does_not_take_the_place_of_a_party(hook, nodes, alice):
 
 
 def circles_of(node, user):
-    return [s.circle for s in node.worker._sessions[:] if s.circle is not None and s.client_id == user and not s.via]
+    return [s.delegation for s in node.worker._sessions[:] if s.delegation is not None and s.client_id == user and not s.via]
 
 
 def test_an_introduction_is_that_of_one_session(hook, nodes, alice):
@@ -381,7 +381,7 @@ def test_a_node_of_this_machine_stays_on_this_machine(nodes, alice, url):
     with pytest.raises(SyftError):
         ask(alice[0], MEET, NAME, 1.0, ("p", url, SECRET, SECRET))
     for session in [s for s in nodes[0].worker._sessions[:] if s.client_id == "alice"]:
-        assert session.circle is None or "p" not in session.circle.peers
+        assert session.delegation is None or "p" not in session.delegation.peers
 
 
 def test_a_node_that_others_reach_speaks_tls_only(tmp_path):
@@ -466,9 +466,9 @@ def test_a_node_that_can_not_prove_itself(nodes, alice):
 def test_secrets_are_not_shown(nodes, alice):
     a, b, _ = alice
     torch.tensor([1.0]).send(a).move(b)
-    session = next(s for s in nodes[0].worker._sessions if s.circle is not None)
-    shown = repr(session.circle) + repr(list(session.circle.peers.values())) + repr(nodes[0].worker.acquaintances)
-    for admission in nodes[1].worker.acquaintances._admitted.values():
+    session = next(s for s in nodes[0].worker._sessions if s.delegation is not None)
+    shown = repr(session.delegation) + repr(list(session.delegation.peers.values())) + repr(nodes[0].worker.delegations)
+    for admission in nodes[1].worker.delegations._admitted.values():
         shown += repr(admission)
         assert admission.proof.hex() not in shown and repr(admission.proof) not in shown
-    assert all(secret.hex() not in shown for peer in session.circle.peers.values() for secret in peer._secrets)
+    assert all(secret.hex() not in shown for peer in session.delegation.peers.values() for secret in peer._secrets)

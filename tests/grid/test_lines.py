@@ -49,7 +49,7 @@ class SlowPipe:
     """A pipe whose pieces arrive one after the other, each after some seconds of its own clock."""
 
     def __init__(self, monkeypatch, pieces, patience=60.0):
-        self.now, self.patience, self._pieces = 0.0, patience, iter(pieces)
+        self.now, self.pause_timeout, self._pieces = 0.0, patience, iter(pieces)
         monkeypatch.setattr(framing, "time", types.SimpleNamespace(monotonic=lambda: self.now))
 
     def recv(self, within=None):

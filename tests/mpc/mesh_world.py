@@ -24,7 +24,7 @@ WAIT, AT_ONCE = 60, 50
 
 
 class Client:
-    circle = via = None
+    delegation = via = None
 
     def __init__(self, client_id="me"):
         self.client_id = client_id

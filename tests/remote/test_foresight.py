@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from syft.core.trees import iter_tensors
 from syft.workers.access.fake_execution import foresee
-from syft.workers.access.tensor_spec import TensorSpec, form_of, leaves_of, tensors_in
+from syft.workers.access.tensor_spec import TensorSpec, spec_of, leaves_of
 from tests.depth import deep
 from tests.remote.sample import replaced
 from tests.remote.samples import allowed, samples
@@ -59,7 +60,7 @@ def compare(name, function, sample, kind):
             else tensor.detach().clone()
         ),
     )
-    given = tensors_in((args, kwargs))
+    given = [*iter_tensors((args, kwargs))]
     if kind != "plain" and not any(tensor.requires_grad or not tensor.is_contiguous() for tensor in given):
         return False
     found = foresee(name, args, kwargs, True)
@@ -71,7 +72,7 @@ def compare(name, function, sample, kind):
     except Exception:  # some samples have no gradients
         return False
     for form, tensor in pairs(found.result, result):
-        now = form_of(tensor)
+        now = spec_of(tensor)
         assert (form.shape, form.dtype, form.requires_grad) == (now.shape, now.dtype, now.requires_grad), name
         assert (form.position is None) == all(tensor is not one for one in given), name
         if form.requires_grad and form.position is None:

@@ -370,13 +370,7 @@ def test_a_screen_sees_the_same_by_both_strategies():
         obj = Point((1, [2.5, "a"], (b"x", True, None)), {"a": Ref(1)})
         for strategy in (msgpack, protobuf):
             strategy.deserialize(strategy.serialize(obj))
-        assert seen[0][:2] == (1000, (1, 1, (2, 2.5, "a"), (1, b"x", True, None)))
-        assert seen[1][:2] == (1000, (1, 1, (2, None, None), (1, None, None, None)))  # true lengths at the second level
-        assert seen[1][2][0] == seen[0][2][0] == 3
-        deep = Point(tuple(tuple(tuple((1, 2) for _ in range(3)) for _ in range(4)) for _ in range(5)), 1)
-        protobuf.deserialize(protobuf.serialize(deep))
-        first = seen[-1][1]
-        assert (len(first), len(first[1])) == (6, 5) and first[1][1] is None
+        assert seen[0] == seen[1] == (1000, (1, 1, (2, 2.5, "a"), (1, b"x", True, None)), (3, "a", (86, 1, None)))
         for levels in (31, 32):  # packed or not
             obj = Point((1, 2), 3)
             for _ in range(levels):

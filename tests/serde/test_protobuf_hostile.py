@@ -432,14 +432,14 @@ def test_a_plan_with_too_many_operations_is_refused_before_it_is_rebuilt(hook):
     typed = protobuf.serialize(plans()[0], force_no_serialization=True)
     operation = typed.value.plan.program.operations[0]
     typed.value.plan.program.operations.extend([operation] * 50)
-    # Errors inside an operation are not detected: a preview does not read them.
-    typed.value.plan.program.operations[5].cmd_args.add()
+    # Errors inside an operation are not detected: it is not rebuilt.
+    typed.value.plan.program.operations[5].cmd_args.add().integer = 1
     composite = value(composite=pb.Composite(code=100))
     for part in (1, 2, 3, 4):
         composite.composite.parts.add().integer = part
     program = composite.composite.parts.add().tuple
     program.parts.add().tuple.SetInParent()
-    program.parts.add().tuple.parts.extend([value()] * 50)
+    program.parts.add().tuple.parts.extend([value(integer=1)] * 50)
     for data in (protobuf.serialize(typed, NONE, simplified=True), message(composite)):
         with sy.config.override(max_plan_operations=20), pytest.raises(MalformedPlanError, match="at most 20"):
             protobuf.deserialize(data)

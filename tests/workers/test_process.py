@@ -264,7 +264,7 @@ def test_the_same_id_is_the_same_worker(hook, bob):
 
 
 def test_without_a_token_nobody_comes_in(bob, alice):
-    port = bob._child.port
+    port = bob.port
     with pytest.raises(OSError):
         handshake.connect(Address.fresh(port), timeout=30)
     meant_for_alice = alice.admit("mallory")
@@ -288,7 +288,7 @@ def test_a_server_that_is_somebody_else(bob):
 def test_the_port_is_of_this_machine_only(bob):
     with open(f"/proc/{bob.pid}/net/tcp") as table:
         ports = [row.split()[1] for row in list(table)[1:]]
-    assert f"0100007F:{bob._child.port:04X}" in ports and f"00000000:{bob._child.port:04X}" not in ports
+    assert f"0100007F:{bob.port:04X}" in ports and f"00000000:{bob.port:04X}" not in ports
 
 
 def test_secrets_are_not_shown(bob):

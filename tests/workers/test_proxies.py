@@ -9,7 +9,7 @@ import torch
 
 import syft as sy
 from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
-from syft.core.trees import map_tensors
+from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import CommandNotAllowedError, GetNotPermittedError
 from syft.federated.client.stored_dataset import StoredDataset
 from syft.grid.isolation.proxies import calls as proxies_module
@@ -85,7 +85,7 @@ def arguments(sample, change):
 
 def check_result(name, kind, found, result, proxies):
     """Compare the result of a call on proxies with the real one."""
-    expected = tensors_in(result)
+    expected = [*iter_tensors(result)]
     parts = flat(found.result)
     assert len(parts) == len(expected), name
     if not expected:
@@ -172,7 +172,7 @@ def test_exactly_written_or_connected_tensors_move(requires_grad):
             if found is None or result is None:
                 continue
             moved = {id(move.obj) for move in found.moves}
-            results = [tensor for tensor in tensors_in(result) if not any(tensor is one for one in given)]
+            results = [tensor for tensor in iter_tensors(result) if not any(tensor is one for one in given)]
             reached = {id(leaf) for tensor in results if tensor.requires_grad for leaf in leaves_of([tensor])}
             for tensor, (version, values, grad) in zip(given, before, strict=True):
                 changed = tensor._version != version or tensor.grad is not grad or not same(tensor, values)

@@ -38,7 +38,7 @@ def trio(cluster):
         sy.RayWorker(hook, id=f"ray-{name}", actor_options={"num_cpus": 0.5}) for name in ("bob", "alice", "carl")
     ]
     # On a busy machine it takes long until three actors have imported everything.
-    ray.wait([worker._actor._asked for worker in workers], num_returns=len(workers), timeout=240)
+    ray.wait([worker._handle._asked for worker in workers], num_returns=len(workers), timeout=240)
     yield workers
     for worker in workers:
         end(worker)
@@ -420,7 +420,7 @@ def test_an_actor_that_is_killed(trio, hook):
     stream._thread.join(60)
     assert repr(victim) == "<RayWorker id:ray-carl (its actor ended)>" and not stream._thread.is_alive()
     again = trio[2] = sy.RayWorker(hook, id=victim.id)
-    ray.wait([again._actor._asked], timeout=200)
+    ray.wait([again._handle._asked], timeout=200)
     assert again is not victim and torch.equal(y.move(again).get(), torch.ones(3)), "the others know the new one"
     with pytest.raises(SyftError, match="lost|closed"):
         torch.ones(1).send(victim)

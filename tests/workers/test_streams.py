@@ -207,3 +207,10 @@ def test_acting_as_is_per_thread(make_worker):
         thread.join()
         assert sy.local_worker is carol
     assert seen == ["me"]
+
+
+def test_asking_a_threaded_worker_for_an_id_does_not_reserve_it(hook):
+    worker = sy.VirtualWorker(hook, id="asked", threaded=True, auto_add=False)
+    assert [worker._may_hold(7), worker._may_hold(7)] == [False, False]
+    worker._reserve(7)
+    assert worker._may_hold(7)

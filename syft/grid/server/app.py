@@ -90,8 +90,8 @@ class NodeContext:
 
     def accept_peers(self, rules: OutboundPolicy, key: PeerKey | None = None, certificate: bytes | None = None) -> None:
         """Let clients introduce this worker and others to each other, so that they compute together."""
-        self.worker.acquaintances = DelegationRegistry(self.worker, rules, key, certificate)
-        self.peering = Peering(self.worker.acquaintances, self.sessions)
+        self.worker.delegations = DelegationRegistry(self.worker, rules, key, certificate)
+        self.peering = Peering(self.worker.delegations, self.sessions)
 
     def sweep(self) -> None:
         """End the sessions of clients that did not reconnect, or may not stay."""

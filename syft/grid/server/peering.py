@@ -43,13 +43,13 @@ Headers = Iterable[tuple[bytes, bytes]]
 class Peering:
     """Accepts other nodes."""
 
-    def __init__(self, acquaintances: DelegationRegistry, sessions: SessionRegistry) -> None:
-        self.acquaintances = acquaintances
+    def __init__(self, delegations: DelegationRegistry, sessions: SessionRegistry) -> None:
+        self.delegations = delegations
         self._sessions = sessions
 
     def sweep(self) -> None:
         """End the delegations of clients whose tokens are no longer valid."""
-        self.acquaintances.sweep(_may_stay)
+        self.delegations.sweep(_may_stay)
 
     # --- in the event loop ------------------------------------------------------------------------------------
 
@@ -59,7 +59,7 @@ class Peering:
             credential = self._identify(dict(headers))
             if early:
                 raise AuthenticationError("The client sent data before the response.")
-            if not self.acquaintances.has_room(credential.circle.user):
+            if not self.delegations.has_room(credential.delegation.user):
                 raise AuthenticationError("Too many connections for this client.")
             sock = accept_socket(transport)
         except (AuthenticationError, OSError) as error:
@@ -70,14 +70,14 @@ class Peering:
         threading.Thread(target=self.serve, args=(credential, sock), name=name, daemon=True).start()
 
     def _identify(self, headers: dict[bytes, bytes]) -> PeerCredential:
-        return self.acquaintances.find(token_in(headers))
+        return self.delegations.find(token_in(headers))
 
     # --- in a thread of the connection ------------------------------------------------------------------------
 
     def serve(self, credential: PeerCredential, sock: socket.socket) -> None:
         """Serve an accepted connection until it ends."""
         try:
-            credential.circle.hold(sock)
+            credential.delegation.hold(sock)
             purpose = _shake_hands(credential, sock)
         except (OSError, AuthenticationError) as error:
             logger.info("The connection of node %r ended: %s", credential.peer, error)
@@ -90,12 +90,12 @@ class Peering:
         if taker is None:
             sock.close()
         else:
-            taker(self.acquaintances.worker, PeerIdentity(credential.peer, credential.circle), purpose, sock)
+            taker(self.delegations.worker, PeerIdentity(credential.peer, credential.delegation), purpose, sock)
 
     def _serve_stream(self, credential: PeerCredential, sock: socket.socket) -> None:
-        principal = DelegatedPrincipal(str(credential.circle.user), via=credential.peer, delegation=credential.circle)
-        budget = credential.circle.session.byte_budget
-        pipe = SocketPipe(sock, patience=_FRAME_SECONDS)
+        principal = DelegatedPrincipal(str(credential.delegation.user), via=credential.peer, delegation=credential.delegation)
+        budget = credential.delegation.session.byte_budget
+        pipe = SocketPipe(sock, pause_timeout=_FRAME_SECONDS)
         self._sessions.serve(FramedConnection(pipe, MAX_HELLO, budget=budget, drops_refused=True), principal)
 
 

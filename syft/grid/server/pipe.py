@@ -30,13 +30,13 @@ class ServerPipe:
 
     Args:
         websocket: an accepted WebSocket.
-        patience: seconds that the client may take to read what is sent, and pause in the middle of a frame.
+        pause_timeout: seconds that the client may take to read what is sent, and pause in the middle of a frame.
         budget: the budget of the client, charged for bytes that are queued for the thread.
     """
 
-    def __init__(self, websocket: WebSocket, patience: float, budget: ByteBudget | None = None) -> None:
+    def __init__(self, websocket: WebSocket, pause_timeout: float, budget: ByteBudget | None = None) -> None:
         self._websocket = websocket
-        self.patience: float | None = patience
+        self.pause_timeout: float | None = pause_timeout
         self._loop = asyncio.get_running_loop()
         self._abort: Any = websocket.scope.get("extensions", {}).get(ABORT)
         # Bytes queued for the thread, each with the amount charged to the budget.
@@ -112,7 +112,7 @@ class ServerPipe:
         try:
             while self._leaving:
                 message = {"type": "websocket.send", "bytes": self._leaving[0]}
-                await asyncio.wait_for(self._websocket.send(message), self.patience)
+                await asyncio.wait_for(self._websocket.send(message), self.pause_timeout)
                 with self._taken:
                     self._leaving_size -= len(self._leaving.popleft())
                     self._taken.notify_all()
@@ -152,7 +152,7 @@ class ServerPipe:
     def send(self, data: Bytes) -> None:
         """Send bytes after those before them, waiting if the client does not read."""
         with self._taken:
-            if not self._taken.wait_for(lambda: self._leaving_size <= _AHEAD or self._ended, self.patience):
+            if not self._taken.wait_for(lambda: self._leaving_size <= _AHEAD or self._ended, self.pause_timeout):
                 raise ConnectionError("the client does not read")
             if self._ended:
                 raise ConnectionError("the client is gone")

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from syft.workers.execution.router import put_back
 from syft.workers.execution.session import Session
-from syft.workers.transport.pipelined import PipelinedStream
+from syft.workers.transport.pipelined import pass_on_releases
 from syft.workers.transport.request_codec import let_go, respond
 
 
@@ -40,9 +40,7 @@ class LocalResponder:
         """Return the response, and the objects that leave with it."""
         worker = self._session.worker
         found = respond(worker, self._session, request)
-        for stream in list(worker._streams.values()):
-            if isinstance(stream, PipelinedStream):
-                stream.pass_on()
+        pass_on_releases(worker)
         return found
 
     def let_go(self, leaving: Any) -> None:

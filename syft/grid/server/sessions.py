@@ -236,7 +236,7 @@ class SessionRegistry:
         with self._lock:
             self._connections.add(connection)
         try:
-            frame = connection.read(within=connection.patience)
+            frame = connection.read(within=connection.pause_timeout)
             if frame is None or frame[0] != HELLO:
                 return
             _, seen, contents = frame
@@ -283,7 +283,7 @@ class SessionRegistry:
         session = resumable.session
         logger.debug("%s has a new session; there are %d", principal, len(self))
         if isinstance(principal, DelegatedPrincipal):
-            session.via, session.circle = principal.via, principal.delegation
+            session.via, session.delegation = principal.via, principal.delegation
             principal.delegation.end_with_me(resumable, self.end)
         return resumable
 

@@ -17,6 +17,7 @@ import torch
 
 from syft.core.id_provider import ObjectId
 from syft.core.string import String
+from syft.core.tensor import AbstractTensor
 from syft.exceptions import IdNotUniqueError, QuotaExceededError
 from syft.federated.client.stored_dataset import StoredDataset
 from syft.hook.syft_tensor import SyftTensor
@@ -76,7 +77,8 @@ def memory_of(obj: object) -> dict[int, int]:
     if isinstance(obj, Hosted | StoredDataset):
         return _joined([memory_of(each) for each in obj.contents()])
     inside = [getattr(obj, name, None) for name in ("child", "_obj")]
-    return _joined([memory_of(each) for each in inside if isinstance(each, torch.Tensor)] + _module_memory(inside))
+    below = [memory_of(each) for each in inside if isinstance(each, torch.Tensor | AbstractTensor)]
+    return _joined(below + _module_memory(inside))
 
 
 def _module_memory(inside: list[Any]) -> list[dict[int, int]]:

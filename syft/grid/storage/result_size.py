@@ -11,8 +11,7 @@ import torch
 from syft.core.byte_budget import ask
 from syft.messaging.message import Operation
 from syft.pointers.pointer_plan import RUN_PLAN
-from syft.workers.access.fake_execution import foresee
-from syft.workers.access.plan_memory import peak_bytes
+from syft.workers.access.fake_execution import foresee, peak_bytes
 from syft.workers.access.tensor_spec import TensorSpec
 
 _MAX_ITEMSIZE = 16
@@ -78,7 +77,7 @@ def expected_bytes(operation: Operation, args: tuple[Any, ...], kwargs: dict[str
     if _MAX_ITEMSIZE * _max_elements(name, args, kwargs) <= room:
         return 0
     outcome = foresee(name, args, kwargs, operation.grad_enabled)
-    return _bytes_of(outcome.form) if outcome.is_known else 0
+    return _bytes_of(outcome.shapes) if outcome.is_known else 0
 
 
 def _max_elements(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:

@@ -103,7 +103,7 @@ class Provider:
 
     def serve(self, peer: PeerIdentity, sock: socket.socket) -> None:
         """Serve a party until its connection ends."""
-        budget = budget_of(peer.circle)
+        budget = budget_of(peer.delegation)
         connection = FramedConnection(SocketPipe(sock), MAX_FRAME_BYTES, current().max_message_bytes, budget)
         key, group = None, None
         try:
@@ -111,7 +111,7 @@ class Provider:
             if frame is None or frame[0] != HELLO:
                 return
             name, parties, keys = _read_group(frame[2], peer)
-            key = (peer.circle, name, parties, keys)
+            key = (peer.delegation, name, parties, keys)
             index = parties.index(peer.id)
             group, stale = self._join(key, index, connection)
             try:

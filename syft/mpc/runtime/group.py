@@ -46,9 +46,9 @@ class Arrival(NamedTuple):
     key: str | None = None
 
 
-def budget_of(circle: Delegation | None) -> ByteBudget | None:
+def budget_of(delegation: Delegation | None) -> ByteBudget | None:
     """Return the byte budget of the client of a delegation; None: there is none."""
-    return None if circle is None else circle.session.byte_budget
+    return None if delegation is None else delegation.session.byte_budget
 
 
 class PendingParties:
@@ -60,11 +60,11 @@ class PendingParties:
         self._news = threading.Condition()
 
     def call(
-        self, circle: Delegation | None, peer: ObjectId, purpose: str, advice: str = "", proves: bool = False
+        self, delegation: Delegation | None, peer: ObjectId, purpose: str, advice: str = "", proves: bool = False
     ) -> Arrival:
         """Connect to another worker; retries once if its process was replaced meanwhile. Only nodes prove keys."""
         tried = None
-        others: Mapping[ObjectId, Any] = self.worker._known_workers if circle is None else circle.peers
+        others: Mapping[ObjectId, Any] = self.worker._known_workers if delegation is None else delegation.peers
         while (known := others.get(peer)) is not tried:
             connect = getattr(known, "connect_proven" if proves else "connect", None)
             if connect is None:
@@ -73,23 +73,23 @@ class PendingParties:
                 return Arrival(*connect(purpose)) if proves else Arrival(connect(purpose))
             except WorkerLostError:
                 tried = known
-                if circle is None:
+                if delegation is None:
                     time.sleep(_RETRY_DELAY)
         if tried is not None:
-            what = "its process" if circle is None else "it"
+            what = "its process" if delegation is None else "it"
             raise PartyLostError(peer, f"{what} can't be reached from {self.worker.id!r}", advice)
         raise ProtocolError(f"Worker {self.worker.id!r} has no address of party {peer!r}.")
 
     def arrive(
-        self, circle: Delegation | None, peer: ObjectId, group: str, sock: socket.socket, key: str | None = None
+        self, delegation: Delegation | None, peer: ObjectId, group: str, sock: socket.socket, key: str | None = None
     ) -> None:
         """Store a connection that another party opened; it replaces an earlier one for the same group."""
         with self._news:
-            earlier = self._arrived.pop((circle, group, peer), None)
+            earlier = self._arrived.pop((delegation, group, peer), None)
             if earlier is not None:
                 earlier.sock.close()
-            self._arrived[circle, group, peer] = Arrival(sock, key)
-            mine = [name for name in self._arrived if name[0] is circle]
+            self._arrived[delegation, group, peer] = Arrival(sock, key)
+            mine = [name for name in self._arrived if name[0] is delegation]
             for name in mine[:-MAX_ARRIVED]:
                 self._arrived.pop(name).sock.close()
             self._news.notify_all()
@@ -100,12 +100,12 @@ class PendingParties:
             for key in [key for key in self._arrived if is_over(key[0])]:
                 self._arrived.pop(key).sock.close()
 
-    def arrived(self, circle: Delegation | None, group: str, peer: ObjectId, timeout: float = 0.0) -> Arrival | None:
+    def arrived(self, delegation: Delegation | None, group: str, peer: ObjectId, timeout: float = 0.0) -> Arrival | None:
         """Return the connection that another party opened; None if it has not."""
         with self._news:
             if timeout:
-                self._news.wait_for(lambda: (circle, group, peer) in self._arrived, timeout)
-            return self._arrived.pop((circle, group, peer), None)
+                self._news.wait_for(lambda: (delegation, group, peer) in self._arrived, timeout)
+            return self._arrived.pop((delegation, group, peer), None)
 
 
 class Group:
@@ -118,7 +118,7 @@ class Group:
         count: the number of parties that hold shares.
         provider: the id of the dealer.
         deal_here: serves a connection as the dealer, for a party that deals to itself.
-        circle: the client's delegation; None: among processes of one program.
+        delegation: the client's delegation; None: among processes of one program.
         pins: the key fingerprints that members and dealer must prove, by id; empty: they are identified by id, as
             introduced. Groups with different pins share no connection.
     """
@@ -131,11 +131,11 @@ class Group:
         count: int,
         provider: ObjectId | None,
         deal_here: Callable[[socket.socket], None],
-        circle: Delegation | None = None,
+        delegation: Delegation | None = None,
         pins: Mapping[ObjectId, str] | None = None,
     ) -> None:
         self.pending = pending
-        self.circle = circle
+        self.delegation = delegation
         self.client_id = client_id
         self.members = members
         self.count = count
@@ -158,7 +158,7 @@ class Group:
     def link(self, index: int, timeout: float) -> PartyLink:
         """Return the connection to another member; the member with the higher index opens it."""
         peer = self.members[index]
-        arrived = self.pending.arrived(self.circle, self.name, peer)
+        arrived = self.pending.arrived(self.delegation, self.name, peer)
         link = self._links.get(index)
         if arrived is None and link is not None and link.is_open():
             return link
@@ -169,7 +169,7 @@ class Group:
             arrived = self._call(peer, purpose) if index < self.index else self._wait_for(peer, timeout)
         sock = self._check_key(peer, arrived)
         limit = current().max_message_bytes
-        budget = budget_of(self.circle)
+        budget = budget_of(self.delegation)
         link = self._links[index] = PartyLink(sock, peer, limit, self.over, self.known, self._note, budget)
         return link
 
@@ -184,7 +184,7 @@ class Group:
             self.dealer()
 
     def _call(self, peer: ObjectId, purpose: str, advice: str = "") -> Arrival:
-        return self.pending.call(self.circle, peer, purpose, advice, proves=bool(self.pins))
+        return self.pending.call(self.delegation, peer, purpose, advice, proves=bool(self.pins))
 
     def _check_key(self, peer: ObjectId, arrived: Arrival) -> socket.socket:
         """Return the socket of a connection if its other end proved the pinned key."""
@@ -203,7 +203,7 @@ class Group:
         while time.monotonic() < end:
             # A party that is lost, or has another key, is detected at once.
             self._check_key(peer, self._call(peer, PINNED_PROBE if self.pins else PROBE)).close()
-            arrived = self.pending.arrived(self.circle, self.name, peer, _PROBE_INTERVAL)
+            arrived = self.pending.arrived(self.delegation, self.name, peer, _PROBE_INTERVAL)
             if arrived is not None:
                 return arrived
         raise PartyLostError(peer, f"it did not join within {timeout:g} s", party_link.STILL_THERE)
@@ -223,7 +223,7 @@ class Group:
         sock = self._call_dealer(self.provider)
         parties = self.members[: self.count]
         keys = tuple([self.pins[party] for party in parties]) if self.pins else ()
-        last, budget = self.index == self.count - 1, budget_of(self.circle)
+        last, budget = self.index == self.count - 1, budget_of(self.delegation)
         self._dealer = DealerLink(sock, self.provider, self.name, parties, last, keys, budget)
         return self._dealer
 

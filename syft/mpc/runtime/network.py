@@ -53,7 +53,7 @@ def run_order(session: Session) -> Any:
 
     A worker that acts for a client, and an invited client of a served model, are ordered apart from the client itself.
     """
-    return session.client_id if session.circle is None else (session.circle, session.via)
+    return session.client_id if session.delegation is None else (session.delegation, session.via)
 
 
 class Runtime:
@@ -65,7 +65,7 @@ class Runtime:
         self.notes = cost_meter.CostNotes()
         self._groups: dict[Any, Group] = {}
         self.pending = PendingParties(worker)
-        self._circles: weakref.WeakSet[Delegation] = weakref.WeakSet()
+        self._delegations: weakref.WeakSet[Delegation] = weakref.WeakSet()
         self._lock = threading.Lock()
 
     def run(
@@ -106,15 +106,15 @@ class Runtime:
                 finally:
                     group.end(run.tag)
                     cost = cost_meter.Cost(time.perf_counter() - started, run.rounds, run.sent, run.deals.bytes)
-                    self.notes.add(session.circle or session.client_id, message.run_id, cost)
+                    self.notes.add(session.delegation or session.client_id, message.run_id, cost)
 
     def _client_timeout(self, session: Session) -> AbstractContextManager[object]:
         """Limit the stream timeout to that of the client."""
-        circle = session.circle
-        if circle is None:
+        delegation = session.delegation
+        if delegation is None:
             return nullcontext()
-        self.join(circle)
-        return override(stream_timeout=min(current().stream_timeout, circle.timeout))
+        self.join(delegation)
+        return override(stream_timeout=min(current().stream_timeout, delegation.timeout))
 
     @contextmanager
     def _group(
@@ -123,7 +123,7 @@ class Runtime:
         """Lock the group of a run: its connections serve one run at a time."""
         count = len(message.parties)
         members = (*message.parties, *((message.provider,) if seats > count else ()))
-        circle = session.circle
+        delegation = session.delegation
         order = run_order(session)
         key = (order, members, message.provider, tuple((pins or {}).items()))
         while True:
@@ -131,9 +131,9 @@ class Runtime:
                 group = self._groups.get(key)
                 if group is None:
                     mine = None if pins is None else pins[self.worker.id]
-                    here = functools.partial(self.provider.serve, PeerIdentity(self.worker.id, circle, mine))
-                    client_id = session.client_id if circle is None else (circle.name, *order[1:])
-                    group = Group(self.pending, client_id, members, count, message.provider, here, circle, pins)
+                    here = functools.partial(self.provider.serve, PeerIdentity(self.worker.id, delegation, mine))
+                    client_id = session.client_id if delegation is None else (delegation.name, *order[1:])
+                    group = Group(self.pending, client_id, members, count, message.provider, here, delegation, pins)
                     self._groups[key] = group
                     self._make_room(order)
             with group.lock:
@@ -141,13 +141,13 @@ class Runtime:
                     yield group
                     return
 
-    def join(self, circle: Delegation) -> None:
+    def join(self, delegation: Delegation) -> None:
         """Close the groups of a delegation when it ends."""
         with self._lock:
-            if circle in self._circles:
+            if delegation in self._delegations:
                 return
-            self._circles.add(circle)
-        circle.at_end(lambda: self._leave_circle(circle))
+            self._delegations.add(delegation)
+        delegation.at_end(lambda: self._leave_delegation(delegation))
 
     def _close_groups(self, is_left: Callable[[Any], bool]) -> None:
         """Close the groups of some clients, given by their order."""
@@ -156,10 +156,10 @@ class Runtime:
         for group in left:
             group.close()
 
-    def _leave_circle(self, circle: Delegation) -> None:
-        self._close_groups(lambda order: type(order) is tuple and order[0] is circle)
-        self.pending.close(lambda other: other is circle)
-        self.notes.forget(circle)
+    def _leave_delegation(self, delegation: Delegation) -> None:
+        self._close_groups(lambda order: type(order) is tuple and order[0] is delegation)
+        self.pending.close(lambda other: other is delegation)
+        self.notes.forget(delegation)
 
     def leave(self, session: Session) -> None:
         """Close the groups of a session that has ended, and abort their runs."""
@@ -169,7 +169,7 @@ class Runtime:
     def close(self) -> None:
         """Close all groups."""
         self._close_groups(lambda order: True)
-        self.pending.close(lambda circle: True)
+        self.pending.close(lambda delegation: True)
 
     def _make_room(self, order: object) -> None:
         """Close the oldest groups of a client, except those with a run."""
@@ -185,29 +185,29 @@ class Runtime:
 def _accept(worker: PartyWorker, peer: PeerIdentity, purpose: str, sock: socket.socket) -> None:
     """Accept a connection of another party: for a group, to the dealer, or to check that this worker can be reached."""
     kind, _, group = purpose.partition(":")
-    registry = getattr(worker, "acquaintances", None)
-    if kind in _PINNED and registry is not None and peer.circle is not None:  # processes of one program have no keys
+    registry = getattr(worker, "delegations", None)
+    if kind in _PINNED and registry is not None and peer.delegation is not None:  # processes of one program have no keys
         peer = peer._replace(key=registry.prover.listen(sock, peer.id, purpose))
     if kind in (PROBE, PINNED_PROBE) or (kind in _PINNED and peer.key is None):
         sock.close()
     if kind in (MESH, PINNED_MESH):  # a closed socket is stored too, so that a waiting party fails at once
-        if peer.circle is not None:
-            worker.mpc_runtime.join(peer.circle)
-        worker.mpc_runtime.pending.arrive(peer.circle, peer.id, group, sock, peer.key)
+        if peer.delegation is not None:
+            worker.mpc_runtime.join(peer.delegation)
+        worker.mpc_runtime.pending.arrive(peer.delegation, peer.id, group, sock, peer.key)
     elif sock.fileno() >= 0:
         worker.mpc_runtime.provider.serve(peer, sock)
 
 
 def _begin_notes(worker: PartyWorker, session: Session) -> None:
     """Record the cost of each run of a client from now on."""
-    if session.circle is not None:
-        worker.mpc_runtime.join(session.circle)
-    worker.mpc_runtime.notes.begin(session.circle or session.client_id)
+    if session.delegation is not None:
+        worker.mpc_runtime.join(session.delegation)
+    worker.mpc_runtime.notes.begin(session.delegation or session.client_id)
 
 
 def _read_notes(worker: PartyWorker, session: Session, stop: bool) -> tuple[Any, ...]:
     """Return the id, seconds, rounds, bytes sent and bytes dealt of each run of a client since its last call."""
-    return tuple(worker.mpc_runtime.notes.read(session.circle or session.client_id, bool(stop)))
+    return tuple(worker.mpc_runtime.notes.read(session.delegation or session.client_id, bool(stop)))
 
 
 def _prepare(worker: PartyWorker) -> None:

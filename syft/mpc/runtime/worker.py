@@ -83,7 +83,7 @@ def runtime_of(worker: BaseWorker, session: Session) -> Runtime | None:
     A worker of this process that is also served to others (`WebsocketServerWorker`) can do both.
     """
     runtime: Runtime | None = getattr(worker, "mpc_runtime", None)
-    if session.circle is None and getattr(worker, "is_in_this_process", False):
+    if session.delegation is None and getattr(worker, "is_in_this_process", False):
         return None
     return runtime
 

@@ -216,7 +216,7 @@ class InvitedSession(Session):
         self.client_id: ObjectId = client_id
         self.endpoint = endpoint
         # It uses the parties that the model's owner introduced, and its runs are ordered apart from the owner's.
-        self.circle, self.via = endpoint.owner.circle, client_id
+        self.delegation, self.via = endpoint.owner.delegation, client_id
         self.results: dict[ObjectId, Shares] = {}
         self.connection: FramedConnection | None = None
         size = _OVERHEAD + sum(8 * torch.Size(shape).numel() for shape in shapes_of(endpoint.model.inputs))
@@ -298,7 +298,7 @@ InvitedSession.routes = {SharedInferenceMessage: _run, ObjectRequestMessage: _gi
 
 def _serve_invited(worker: BaseWorker, peer: PeerIdentity, purpose: str, sock: socket.socket) -> None:
     """Serve the connection of an invited client until it ends."""
-    if peer.circle is not None:  # another worker that a client introduced
+    if peer.delegation is not None:  # another worker that a client introduced
         sock.close()
         return
     try:

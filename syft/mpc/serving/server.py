@@ -233,7 +233,7 @@ def check_own_key(worker: BaseWorker, model: EncryptedModel, prover: Prover, is_
 
 def _prover_of(worker: BaseWorker) -> Prover | None:
     """Return the prover of a worker behind a server; None: it belongs to this program."""
-    registry = getattr(worker, "acquaintances", None)
+    registry = getattr(worker, "delegations", None)
     return None if registry is None else registry.prover
 
 

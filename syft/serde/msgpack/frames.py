@@ -124,8 +124,8 @@ def _refuse_map(pairs: object) -> Any:
     raise SerdeError("The message holds a msgpack map, which is never sent; its sender is not compatible.")
 
 
-class _Reader:
-    """Returns each frame of a message once."""
+class ReceivedFrames:
+    """The frames of a received message, each of which is used once."""
 
     __slots__ = ("frames", "unused")
 
@@ -134,9 +134,13 @@ class _Reader:
         self.unused = len(frames)
 
     def extend(self, code: int, data: bytes) -> Any:
+        """Read the ext types of a message with frames."""
         if code != EXT_FRAME or len(data) != _INDEX.size:
             return _plain_ext(code, data)
-        index = _INDEX.unpack(data)[0]
+        return self.take(_INDEX.unpack(data)[0])
+
+    def take(self, index: int) -> memoryview:
+        """Return a frame."""
         frame = self.frames[index] if index < len(self.frames) else None
         if frame is None:
             raise SerdeError(f"The message uses its frame {index} twice or does not have it.")
@@ -144,15 +148,14 @@ class _Reader:
         self.unused -= 1
         return frame
 
+    def finish(self) -> None:
+        """Refuse a message with unused frames."""
+        if self.unused:
+            raise SerdeError(f"The message has {self.unused} unused frames; request it again.")
 
-def read(body: memoryview, wire_size: int | None = None) -> Any:
-    """Read a body: the simplified value, with a memoryview for each frame.
 
-    Args:
-        body: the body.
-        wire_size: the size of the message before decompression; that of the body if None.
-    """
-    wire_size = len(body) if wire_size is None else wire_size
+def read(body: memoryview, wire_size: int) -> Any:
+    """Read a body: the simplified value, with a memoryview for each frame; the size is that before decompression."""
     if len(body) < _PREFIX.size:
         raise SerdeError("The message is truncated inside its prefix; request it again.")
     version, header_size, count = _PREFIX.unpack_from(body)
@@ -168,10 +171,9 @@ def read(body: memoryview, wire_size: int | None = None) -> Any:
         raise SerdeError(f"The message has {len(body)} bytes and its prefix declares another size.")
     if not count:
         return _unpack(body[start:end], wire_size, _plain_ext)
-    reader = _Reader(_slice(body, struct.unpack_from(f">{count}Q", body, _PREFIX.size), end))
-    value = _unpack(body[start:end], wire_size, reader.extend)
-    if reader.unused:
-        raise SerdeError(f"The message has {reader.unused} unused frames; request it again.")
+    frames = ReceivedFrames(_slice(body, struct.unpack_from(f">{count}Q", body, _PREFIX.size), end))
+    value = _unpack(body[start:end], wire_size, frames.extend)
+    frames.finish()
     return value
 
 

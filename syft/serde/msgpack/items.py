@@ -26,14 +26,7 @@ _STEP = 1 << 22
 
 
 def unpack(header: memoryview, wire_size: int, ext_hook: object, pairs_hook: object) -> Any:
-    """Unpack a header into nested tuples.
-
-    Args:
-        header: the msgpack bytes.
-        wire_size: the size of the received message.
-        ext_hook: reads ext types.
-        pairs_hook: reads maps.
-    """
+    """Unpack a header into nested tuples."""
     if len(header) > _SHORT:
         _check_lengths(header)
     hooks = {"ext_hook": ext_hook, "object_pairs_hook": pairs_hook}
@@ -58,11 +51,7 @@ def _check_lengths(header: memoryview) -> None:
 
 
 class _Counter:
-    """Counts the values of each complete array, and raises if there are too many.
-
-    Args:
-        limit: the maximum bytes of all values together.
-    """
+    """Counts the values of each complete array, and raises if they take more than `limit` bytes together."""
 
     __slots__ = ("granted", "left", "limit")
 
@@ -74,16 +63,13 @@ class _Counter:
     def __call__(self, items: tuple[Any, ...]) -> tuple[Any, ...]:
         self.left -= CONTAINER_BYTES + ITEM_BYTES * len(items)
         if self.left < 0:
-            self._grant()
+            if self.granted - self.left > self.limit:
+                raise _too_many(self.limit)
+            more = max(_STEP, -self.left)
+            ask(more)
+            self.granted += more
+            self.left += more
         return items
-
-    def _grant(self) -> None:
-        more = max(_STEP, -self.left)
-        if self.granted - self.left > self.limit:
-            raise _too_many(self.limit)
-        ask(more)
-        self.granted += more
-        self.left += more
 
 
 def _too_many(limit: int) -> SerdeError:

@@ -6,7 +6,7 @@ stand for themselves; a `Buffer` is read as a memoryview.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from syft.exceptions import SerdeError, SyftError
 from syft.serde import compression
@@ -64,15 +64,7 @@ def deserialize(
 
 
 def read_plain_tuple(binary: bytes | bytearray | memoryview, max_message_bytes: int) -> tuple[Any, ...]:
-    """Read one flat tuple of plain values; anything else is refused.
-
-    Args:
-        binary: the bytes.
-        max_message_bytes: refuse anything larger, before or after decompression.
-
-    Raises:
-        SerdeError: the bytes are not a flat tuple of plain values.
-    """
+    """Read one flat tuple of plain values; SerdeError for anything else, and for larger messages."""
     value = frames.read(compression.opened(binary, max_message_bytes).toreadonly(), len(binary))
     if type(value) is not tuple or value[:1] != (BY_TYPE[tuple].code,):
         raise SerdeError("The message is not a tuple.")
@@ -81,13 +73,12 @@ def read_plain_tuple(binary: bytes | bytearray | memoryview, max_message_bytes: 
     return value[1:]
 
 
-def _simplify(worker: BaseWorker | None, obj: Any, depth: int = 0) -> Any:
+def _simplify(worker: BaseWorker | None, obj: Any) -> Any:
     """Simplify an object."""
     cls = type(obj)
     if cls in ATOMS or (cls is bytes and len(obj) <= INLINE_BYTES):
         return obj
-    row = BY_TYPE.get(cls) or row_for(cls)
-    return _simplify_level(worker, obj, row, depth)
+    return _simplify_level(worker, obj, BY_TYPE.get(cls) or row_for(cls), 0)
 
 
 def _simplify_level(worker: BaseWorker | None, obj: object, row: RegisteredType, depth: int) -> tuple[Any, ...]:
@@ -133,7 +124,10 @@ def _rebuild(worker: BaseWorker | None, value: tuple[Any, ...], depth: int) -> A
     if row is None:
         raise SerdeError(f"The message holds the type code {excerpt(code)}, which is not registered here.")
     if row.screen is not None:
-        row.screen(value)
+        try:
+            row.screen(value)
+        except Exception as error:
+            _refuse(row, error)
     parts: list[Any] = []
     append = parts.append
     for part in value[1:]:
@@ -146,11 +140,16 @@ def _rebuild(worker: BaseWorker | None, value: tuple[Any, ...], depth: int) -> A
             raise SerdeError(f"The message holds a bare {cls.__name__} inside {row.cls.__name__}.")
     try:
         return row.detail(worker, tuple(parts))
-    except SyftError:
-        raise
     except Exception as error:
-        reason = f"{type(error).__name__}: {excerpt(error)}"
-        raise SerdeError(f"The message does not describe a valid {row.cls.__name__} ({reason}).") from error
+        _refuse(row, error)
+
+
+def _refuse(row: RegisteredType, error: Exception) -> NoReturn:
+    """Raise an error of this library again; any other one says that the message is invalid."""
+    if isinstance(error, SyftError):
+        raise error
+    reason = f"{type(error).__name__}: {excerpt(error)}"
+    raise SerdeError(f"The message does not describe a valid {row.cls.__name__} ({reason}).") from error
 
 
 def excerpt(value: object) -> str:

@@ -223,36 +223,13 @@ def _named(table: dict[str, Any], parts: Parts, what: str) -> Any:
     return table[name]
 
 
-def _simplify_torch_mem_format(worker: BaseWorker | None, mem_format: torch.memory_format) -> Parts:
+def _simplify_torch_mem_format(worker: BaseWorker | None, mem_format: object) -> Parts:
+    """Simplify a memory format, or a dtype, to its name."""
     return (str(mem_format).removeprefix("torch."),)
 
 
 def _detail_torch_mem_format(worker: BaseWorker | None, parts: Parts) -> torch.memory_format:
     return _named(_MEMORY_FORMATS, parts, "memory format")  # type: ignore[no-any-return]
-
-
-def _simplify_torch_dtype(worker: BaseWorker | None, dtype: torch.dtype) -> Parts:
-    return (str(dtype).removeprefix("torch."),)
-
-
-def _detail_torch_dtype(worker: BaseWorker | None, parts: Parts) -> torch.dtype:
-    return _named(DTYPE_BY_NAME, parts, "dtype")  # type: ignore[no-any-return]
-
-
-def _simplify_torch_layout(worker: BaseWorker | None, layout: torch.layout) -> Parts:
-    return (str(layout),)
-
-
-def _detail_torch_layout(worker: BaseWorker | None, parts: Parts) -> torch.layout:
-    return _named(_LAYOUTS, parts, "layout")  # type: ignore[no-any-return]
-
-
-def _simplify_return_type(worker: BaseWorker | None, result: Any) -> Parts:
-    return (type(result).__name__, *result)
-
-
-def _detail_return_type(worker: BaseWorker | None, parts: Parts) -> Any:
-    return _named(_RETURN_TYPES, parts[:1], "torch return type")(parts[1:])
 
 
 def _simplify_script_module(worker: BaseWorker | None, module: torch.nn.Module) -> Parts:
@@ -285,13 +262,19 @@ MAP_TORCH_SIMPLIFIERS_AND_DETAILERS: dict[type, tuple[Simplifier, Detailer]] = {
     torch.nn.Parameter: (_simplify_torch_parameter, _detail_torch_parameter),
     torch.Size: (_simplify_torch_size, _detail_torch_size),
     torch.device: (_simplify_torch_device, _detail_torch_device),
-    torch.dtype: (_simplify_torch_dtype, _detail_torch_dtype),
+    torch.dtype: (_simplify_torch_mem_format, lambda worker, parts: _named(DTYPE_BY_NAME, parts, "dtype")),
     torch.memory_format: (_simplify_torch_mem_format, _detail_torch_mem_format),
-    torch.layout: (_simplify_torch_layout, _detail_torch_layout),
+    torch.layout: (
+        lambda worker, layout: (str(layout),),
+        lambda worker, parts: _named(_LAYOUTS, parts, "layout"),
+    ),
     torch.jit.ScriptModule: (_simplify_script_module, _detail_script_module),
     torch.jit.ScriptFunction: (_simplify_script_module, _detail_script_module),
     TopLevelTracedModule: (_simplify_script_module, _detail_script_module),
-    torch.return_types.max: (_simplify_return_type, _detail_return_type),
+    torch.return_types.max: (
+        lambda worker, result: (type(result).__name__, *result),
+        lambda worker, parts: _named(_RETURN_TYPES, parts[:1], "torch return type")(parts[1:]),
+    ),
 }
 _EXTRA: dict[type, dict[str, Any]] = {
     torch.jit.ScriptModule: {"exact": False},

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
+from syft._lazy import lazy_names
 from syft.core.providers import providers
-
-if TYPE_CHECKING:
-    from syft.workers.base import BaseWorker
 
 if TYPE_CHECKING:
     from syft.serde.protobuf.serde import deserialize as deserialize
     from syft.serde.protobuf.serde import serialize as serialize
+    from syft.workers.base import BaseWorker
 
-_FUNCTIONS = frozenset({"deserialize", "serialize"})
-_MODULES = frozenset({"proto", "serde", "torch_serde"})
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name in _FUNCTIONS:
-        return getattr(importlib.import_module(f"{__name__}.serde"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # a type checker would accept any name
+    __getattr__, __dir__ = lazy_names(
+        __name__, {"serde": ("deserialize", "serialize")}, ("proto", "serde", "torch_serde")
+    )
 
 
 def _bufferize(worker: BaseWorker | None, obj: object) -> Any:
-    from syft.serde.protobuf.methods import bufferize
+    from syft.serde.protobuf.serde import bufferize
 
     return bufferize(worker, obj)
 
 
 def _unbufferize(cls: type, worker: BaseWorker | None, message: object) -> Any:
-    from syft.serde.protobuf.methods import unbufferize
+    from syft.serde.protobuf.serde import unbufferize
 
     return unbufferize(cls, worker, message)
 

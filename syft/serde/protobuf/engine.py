@@ -1,36 +1,34 @@
-"""Writes objects as protobuf messages and rebuilds them, by the entries of the registry.
+"""Writes simplified values as protobuf messages, and reads them back.
 
-Every object is a Value. Its kind is a protobuf scalar, the typed message of its wire code, or a Composite.
+A simplified value is what `msgpack.serde` makes of an object: each object is a tuple that begins with its wire code.
+In a message it is a Value. Its kind is a protobuf scalar, the typed message of its wire code, or a Composite.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from syft.exceptions import SerdeError, SyftError
+from syft.exceptions import SerdeError
 from syft.serde.buffer import Buffer
-from syft.serde.msgpack.frames import MAX_INT_BYTES
-from syft.serde.msgpack.native_serde import INLINE_BYTES, WITHOUT_BUFFERS
-from syft.serde.msgpack.serde import MAX_DEPTH, excerpt
+from syft.serde.msgpack.frames import MAX_INT_BYTES, ReceivedFrames
+from syft.serde.msgpack.native_serde import INLINE_BYTES
+from syft.serde.msgpack.serde import MAX_DEPTH
 from syft.serde.protobuf.envelope import parse, to_bytes
-from syft.serde.protobuf.fields import read_fields, write_fields
-from syft.serde.protobuf.preview import preview
+from syft.serde.protobuf.fields import read_fields, type_name, write_fields
 from syft.serde.protobuf.proto import signed_bytes, signed_int
 from syft.serde.protobuf.schema import syft_pb2
-from syft.serde.protobuf.typed_messages import BY_MESSAGE, BY_NAME, KINDS, PLAIN, MessageKind, MessageLayout
-from syft.serde.registry import BY_CODE, BY_TYPE, RegisteredType, row_for
+from syft.serde.protobuf.typed_messages import BY_MESSAGE, BY_NAME, KINDS, MessageKind
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
-
-    from syft.workers.base import BaseWorker
 
 _pb: Any = syft_pb2
 
 # Protobuf reads at most a hundred nested messages, and one level of objects takes two. So an object at this depth is
 # serialized to bytes, which are parsed separately, and so on below it.
 LEVELS_IN_ONE_PIECE = 32
+# Kinds of Value whose field is the value itself.
+_PLAIN_KINDS = frozenset({"boolean", "integer", "real", "text", "data"})
 
 
 def _write_int(target: Message, number: int) -> None:
@@ -50,135 +48,103 @@ def _write_text(target: Message, text: str) -> None:
         raise SerdeError(f"A string can't be serialized: {str(error)[:80]}.") from error
 
 
-def _write_none(target: Message, none: None) -> None:
-    target.none = 0
-
-
-def _write_bool(target: Message, value: bool) -> None:
-    target.boolean = value
-
-
-def _write_float(target: Message, number: float) -> None:
-    target.real = number
-
-
-_ATOMS: dict[type, Callable[[Any, Any], None]] = {
-    type(None): _write_none,
-    bool: _write_bool,
-    int: _write_int,
-    float: _write_float,
-    str: _write_text,
-}
-
-
 class Writer:
-    """Writes objects into messages.
+    """Writes simplified values into messages; long buffers go to `frames`, or into the message if it is None."""
 
-    Args:
-        worker: the worker that sends them.
-        frames: receives long buffers; None to write them into the message.
-    """
+    __slots__ = ("frames", "top")
 
-    __slots__ = ("frames", "top", "worker")
-
-    def __init__(self, worker: BaseWorker | None, frames: list[Buffer] | None) -> None:
-        self.worker = worker
+    def __init__(self, frames: list[Buffer] | None) -> None:
         self.frames = frames
         self.top = 0  # the depth at which the current piece begins
 
-    def value(self, target: Message, obj: Any, depth: int = 0) -> None:
-        """Write an object into a Value."""
-        cls = type(obj)
-        atom = _ATOMS.get(cls)
-        if atom is not None:
-            atom(target, obj)
-        elif cls is bytes and len(obj) <= INLINE_BYTES:
-            target.data = obj
+    def value(self, target: Message, value: Any, depth: int = 0) -> None:
+        """Write a value into a Value."""
+        cls = type(value)
+        if cls is tuple:
+            self._object(target, value, depth)
+        elif value is None:
+            target.none = 0
+        elif cls is bool:
+            target.boolean = value
+        elif cls is int:
+            _write_int(target, value)
+        elif cls is float:
+            target.real = value
+        elif cls is str:
+            _write_text(target, value)
+        elif cls is bytes:
+            target.data = value
         else:
-            self.level(target, obj, BY_TYPE.get(cls) or row_for(cls), depth)
+            raise SerdeError(f"A {cls.__name__} can't be serialized where an object is needed.")
 
-    def part(self, target: Message, obj: Any, depth: int) -> None:
+    def part(self, target: Message, part: Any, depth: int) -> None:
         """Write a part of an object into a Value."""
-        if type(obj) is Buffer:
-            self.buffer(target.buffer, obj)
+        if type(part) is Buffer:
+            self.buffer(target.buffer, part)
         else:
-            self.value(target, obj, depth)
+            self.value(target, part, depth)
 
-    def buffer(self, target: Message, obj: Any) -> None:
+    def buffer(self, target: Message, part: Any) -> None:
         """Write a buffer into a Bytes message; a long one becomes a frame."""
-        if type(obj) is not Buffer:
-            raise SerdeError(f"{target.DESCRIPTOR.name} needs a buffer, got {type(obj).__name__}.")
-        if self.frames is None or len(obj) <= INLINE_BYTES:
-            target.inline = bytes(obj.view)
+        if type(part) is not Buffer:
+            raise SerdeError(f"{target.DESCRIPTOR.name} needs a buffer, got {type_name(part)}.")
+        if self.frames is None or len(part) <= INLINE_BYTES:
+            target.inline = bytes(part.view)
         else:
             target.frame = len(self.frames)
-            self.frames.append(obj)
+            self.frames.append(part)
 
-    def level(self, target: Message, obj: object, row: RegisteredType, depth: int) -> None:
-        """Write an object of a registered type into a Value."""
-        if depth >= MAX_DEPTH:
-            raise SerdeError(f"An object is nested deeper than {MAX_DEPTH} levels or contains itself.")
+    def _object(self, target: Message, value: tuple[Any, ...], depth: int) -> None:
         if depth - self.top >= LEVELS_IN_ONE_PIECE:
             top, self.top = self.top, depth
             piece = _pb.Value()
-            self._level(piece, obj, row, depth)
+            self._object(piece, value, depth)
             target.packed = to_bytes(piece)
             self.top = top
-        else:
-            self._level(target, obj, row, depth)
-
-    def _level(self, target: Message, obj: Any, row: RegisteredType, depth: int) -> None:
-        kind = KINDS.get(row.code)
+            return
+        kind = KINDS.get(value[0])
         if kind is None:
-            self.composite(target.composite, obj, row, depth)
+            self.composite(target.composite, value, depth)
         else:
-            self.fill(getattr(target, kind.name), obj, kind, row, depth)
+            self.fill(getattr(target, kind.name), value, kind, depth)
 
-    def composite(self, target: Message, obj: object, row: RegisteredType, depth: int) -> None:
+    def composite(self, target: Message, value: tuple[Any, ...], depth: int) -> None:
         """Write an object into a Composite."""
-        target.code = row.code
+        target.code = value[0]
         add = target.parts.add
-        for part in PLAIN.split(row, self.worker, obj):
+        for part in value[1:]:
             self.part(add(), part, depth + 1)
 
-    def fill(self, target: Message, obj: object, kind: MessageKind, row: RegisteredType, depth: int) -> None:
+    def fill(self, target: Message, value: tuple[Any, ...], kind: MessageKind, depth: int) -> None:
         """Write an object into its typed message."""
-        write_fields(kind.fields, self, target, kind.layout.split(row, self.worker, obj), depth + 1)
+        write_fields(kind.fields, self, target, kind.layout.split(value[1:]), depth + 1)
 
-    def typed(self, target: Message, obj: object, depth: int) -> None:
+    def typed(self, target: Message, value: Any, depth: int) -> None:
         """Write an object into a message that is a field of another one."""
-        cls = type(obj)
-        row = None if cls in _ATOMS else BY_TYPE.get(cls) or row_for(cls)
-        kind = None if row is None else KINDS.get(row.code)
-        if row is None or kind is None or not isinstance(target, kind.message):
-            raise SerdeError(f"A {target.DESCRIPTOR.name} is needed, got a {cls.__name__}.")
-        if depth >= MAX_DEPTH:
-            raise SerdeError(f"An object is nested deeper than {MAX_DEPTH} levels or contains itself.")
-        self.fill(target, obj, kind, row, depth)
+        kind = KINDS.get(value[0]) if type(value) is tuple else None
+        if kind is None or not isinstance(target, kind.message):
+            raise SerdeError(f"A {target.DESCRIPTOR.name} is needed, got a {type_name(value)}.")
+        self.fill(target, value, kind, depth)
 
 
 class Reader:
-    """Rebuilds objects from untrusted messages.
+    """Reads simplified values from untrusted messages; `frames` are their long buffers, and each is used once."""
 
-    Args:
-        worker: the worker that receives them.
-        frames: the long buffers of the message; each is used once.
-    """
+    __slots__ = ("frames", "top")
 
-    __slots__ = ("frames", "top", "unused", "worker")
-
-    def __init__(self, worker: BaseWorker | None, frames: list[memoryview | None]) -> None:
-        self.worker = worker
-        self.frames = frames
-        self.unused = len(frames)
+    def __init__(self, frames: list[memoryview | None]) -> None:
+        self.frames = ReceivedFrames(frames)
         self.top = 0  # the depth at which the current piece begins
 
     def value(self, message: Message, depth: int = 0) -> Any:
-        """Rebuild the object in a Value."""
+        """Read a Value."""
         kind = message.WhichOneof("kind")
-        read = _READ.get(kind)
-        if read is not None:
-            return read(message)
+        if kind in _PLAIN_KINDS:
+            return getattr(message, kind)
+        if kind == "none":
+            return _read_none(message)
+        if kind == "big_integer":
+            return _read_big_int(message)
         if depth >= MAX_DEPTH:
             raise SerdeError(f"The message is nested deeper than {MAX_DEPTH} levels.")
         if kind == "packed":
@@ -186,9 +152,9 @@ class Reader:
             if depth - self.top < LEVELS_IN_ONE_PIECE:
                 raise SerdeError("The message holds a packed value at a level without packed values.")
             top, self.top = self.top, depth
-            obj = self.value(parse(_pb.Value, message.packed), depth)
+            value = self.value(parse(_pb.Value, message.packed), depth)
             self.top = top
-            return obj
+            return value
         if kind == "composite":
             return self.composite(message.composite, depth)
         typed = BY_NAME.get(kind)
@@ -199,7 +165,7 @@ class Reader:
         raise SerdeError(f"The message holds a bare {kind} value where an object is needed.")
 
     def part(self, message: Message, depth: int) -> Any:
-        """Rebuild a part of an object: as `value`, or a view of bytes."""
+        """Read a part of an object: as `value`, or a view of bytes."""
         if message.WhichOneof("kind") == "buffer":
             return self.buffer(message.buffer)
         return self.value(message, depth)
@@ -211,68 +177,21 @@ class Reader:
             return memoryview(message.inline)
         if kind is None:
             raise SerdeError("The message holds a buffer without bytes; its sender is not compatible.")
-        index: int = message.frame
-        frame = self.frames[index] if index < len(self.frames) else None
-        if frame is None:
-            raise SerdeError(f"The message uses its frame {index} twice or does not have it.")
-        self.frames[index] = None
-        self.unused -= 1
-        return frame
+        return self.frames.take(message.frame)
 
-    def composite(self, message: Message, depth: int) -> Any:
-        """Rebuild an object of any registered type."""
-        code = message.code
-        row = _row(code)
-        self._screen(row, message)
-        read = self.value if code in WITHOUT_BUFFERS else self.part
-        parts = tuple([read(part, depth + 1) for part in message.parts])
-        return self._join(PLAIN, row, parts)
+    def composite(self, message: Message, depth: int) -> tuple[Any, ...]:
+        """Read an object from a Composite."""
+        return (message.code, *[self.part(part, depth + 1) for part in message.parts])
 
-    def fill(self, message: Message, kind: MessageKind, depth: int) -> Any:
-        """Rebuild an object from its typed message."""
-        row = _row(kind.code)
-        self._screen(row, message)
-        parts = read_fields(kind.fields, self, message, depth + 1)
-        if kind.code in WITHOUT_BUFFERS and memoryview in map(type, parts):
-            raise SerdeError(f"The message holds a bare buffer inside {row.cls.__name__}.")
-        return self._join(kind.layout, row, parts)
+    def fill(self, message: Message, kind: MessageKind, depth: int) -> tuple[Any, ...]:
+        """Read an object from its typed message."""
+        return (kind.code, *kind.layout.join(read_fields(kind.fields, self, message, depth + 1)))
 
-    def typed(self, message: Message, depth: int) -> Any:
-        """Rebuild an object from a message that is a field of another one."""
+    def typed(self, message: Message, depth: int) -> tuple[Any, ...]:
+        """Read an object from a message that is a field of another one."""
         if depth >= MAX_DEPTH:
             raise SerdeError(f"The message is nested deeper than {MAX_DEPTH} levels.")
         return self.fill(message, BY_MESSAGE[message.DESCRIPTOR.name], depth)
-
-    def _screen(self, row: RegisteredType, message: Message) -> None:
-        if row.screen is not None:
-            self._try(row, row.screen, preview(row.code, message))
-
-    def _join(self, layout: MessageLayout, row: RegisteredType, parts: tuple[Any, ...]) -> Any:
-        return self._try(row, layout.join, row, self.worker, parts)
-
-    def _try(self, row: RegisteredType, function: Callable[..., Any], *args: object) -> Any:
-        try:
-            return function(*args)
-        except SyftError:
-            raise
-        except Exception as error:
-            reason = f"{type(error).__name__}: {excerpt(error)}"
-            raise SerdeError(f"The message does not describe a valid {row.cls.__name__} ({reason}).") from error
-
-    def finish(self) -> None:
-        """Refuse a message with unused frames."""
-        if self.unused:
-            raise SerdeError(f"The message has {self.unused} unused frames; request it again.")
-
-
-def _row(code: int) -> RegisteredType:
-    row = BY_CODE.get(code)
-    if row is None:
-        raise SerdeError(
-            f"The message holds the type code {code}, which is not registered here; "
-            "register its type, or install the same version of this library on both sides."
-        )
-    return row
 
 
 def _read_none(message: Message) -> None:
@@ -285,14 +204,3 @@ def _read_big_int(message: Message) -> int:
     if -(2**63) <= number < 2**63:
         raise SerdeError("The message holds a small int as a large one; its sender is not compatible.")
     return number
-
-
-_READ: dict[str | None, Callable[[Any], Any]] = {
-    "none": _read_none,
-    "boolean": lambda message: message.boolean,
-    "integer": lambda message: message.integer,
-    "big_integer": _read_big_int,
-    "real": lambda message: message.real,
-    "text": lambda message: message.text,
-    "data": lambda message: message.data,
-}

@@ -5,12 +5,12 @@
     1a length ...    each frame
 
 Any protobuf reader accepts it. Here the outermost level is read by hand: frames are used without a copy, and only the
-value is parsed, after a check of its size, because parsing takes up to thirty times the memory of the bytes.
+value is parsed, after a check of its size, because reading it takes up to 45 times the memory.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from syft.core.byte_budget import ask
 from syft.exceptions import SerdeError
@@ -25,20 +25,13 @@ if TYPE_CHECKING:
 VERSION = 1
 MAX_VALUE_BYTES = 32 * 2**20
 MAX_MESSAGE_BYTES = 2**31 - 1  # protobuf's own limit
-# The maximum memory of a parsed byte; values up to the second size are not charged to the budget.
-_MAX_EXPANSION, _SMALL = 30, 1 << 16
+# The maximum memory of a byte, parsed and simplified; values up to the second size are not charged to the budget.
+_MAX_EXPANSION, _SMALL = 45, 1 << 16
 
 _pb: Any = syft_pb2
 _VERSION, _VALUE, _FRAME = 0x08, 0x12, 0x1A
 
 Parts = list[bytes | memoryview]
-
-
-class Opened(NamedTuple):
-    """The outermost level of a message: the bytes of its value, and its frames."""
-
-    value: memoryview
-    frames: list[memoryview | None]
 
 
 def write(value: Message, frames: list[Buffer]) -> Parts:
@@ -67,8 +60,8 @@ def to_bytes(message: Message, limit: int = MAX_VALUE_BYTES) -> bytes:
     return data
 
 
-def read(body: memoryview) -> Opened:
-    """Read and check the outermost level."""
+def read(body: memoryview) -> tuple[memoryview, list[memoryview | None]]:
+    """Read and check the outermost level; returns the bytes of the value, and the frames."""
     if not len(body) or body[0] != _VERSION:
         raise SerdeError(
             "The message does not begin with a version, so it is not in the protobuf format. "
@@ -101,7 +94,7 @@ def read(body: memoryview) -> Opened:
             raise SerdeError(f"The message has more than {MAX_FRAMES} frames.")
     if value is None:
         raise SerdeError("The message holds no value; its sender is not compatible.")
-    return Opened(value, frames)
+    return value, frames
 
 
 def parse(kind: type[Message], data: bytes | memoryview, limit: int = MAX_VALUE_BYTES) -> Any:

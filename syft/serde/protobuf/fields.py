@@ -1,4 +1,4 @@
-"""Codecs of the fields of typed messages: from a part of a `simplify` tuple to a field, and back.
+"""Codecs of the fields of typed messages: from a part of a simplified object to a field, and back.
 
 They follow from the schema: the type of a field selects an entry of the tables below; an `optional` field accepts
 None. A message that is neither in a table nor a typed kind of Value is a group of fields, whose part is a tuple.
@@ -13,6 +13,7 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from syft.exceptions import SerdeError
 from syft.serde.protobuf.proto import get_protobuf_id, set_protobuf_id
+from syft.serde.registry import BY_CODE
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
@@ -42,6 +43,8 @@ class FieldCodec(NamedTuple):
     read: Read
 
 
+# Wire codes.
+TUPLE, SET, FROZENSET = 1, 4, 5
 _SCALARS: dict[int, type] = {
     FieldDescriptor.TYPE_STRING: str,
     FieldDescriptor.TYPE_BOOL: bool,
@@ -51,17 +54,17 @@ _SCALARS: dict[int, type] = {
 }
 
 
-def _write_tags(writer: Writer, message: Message, part: object, depth: int) -> None:
-    if not isinstance(part, set | frozenset) or not all(type(tag) is str for tag in part):
+def _write_tags(writer: Writer, message: Message, part: Any, depth: int) -> None:
+    is_set = type(part) is tuple and part[0] in (SET, FROZENSET)
+    if not is_set or not all(type(tag) is str for tag in part[1:]):
         raise SerdeError("An object can't be serialized: its tags are not a set of strings.")
-    message.words.extend(sorted(part))
+    message.words.extend(sorted(part[1:]))
 
 
-def _read_tags(reader: Reader, message: Message, depth: int) -> set[str]:
-    tags = set(message.words)
-    if len(tags) != len(message.words):
+def _read_tags(reader: Reader, message: Message, depth: int) -> tuple[Any, ...]:
+    if len(set(message.words)) != len(message.words):
         raise SerdeError("The message holds the same tag twice; its sender is not compatible.")
-    return tags
+    return (SET, *message.words)
 
 
 CODECS: dict[str, FieldCodec] = {
@@ -98,7 +101,7 @@ def write_fields(
     count = len(parts)
     for index, field in enumerate(fields):
         if field.rest:
-            field.write(writer, message, parts[index:], depth)
+            field.write(writer, message, (TUPLE, *parts[index:]), depth)
             return
         if index < count:
             field.write(writer, message, parts[index], depth)
@@ -114,7 +117,7 @@ def read_fields(fields: tuple[Field, ...], reader: Reader, message: Message, dep
     for field in fields:
         part = field.read(reader, message, depth)
         if field.rest:
-            parts.extend(part)
+            parts.extend(part[1:])
         else:
             parts.append(part)
     return tuple(parts)
@@ -125,11 +128,9 @@ def group(descriptor: Descriptor, typed: frozenset[str]) -> FieldCodec:
     fields = fields_of(descriptor, typed)
 
     def write(writer: Writer, message: Message, part: object, depth: int) -> None:
-        if type(part) is not tuple:
-            raise _type_error(descriptor.name, part)
-        write_fields(fields, writer, message, part, depth)
+        write_fields(fields, writer, message, _items(part, descriptor.name), depth)
 
-    return FieldCodec(write, lambda reader, message, depth: read_fields(fields, reader, message, depth))
+    return FieldCodec(write, lambda reader, message, depth: (TUPLE, *read_fields(fields, reader, message, depth)))
 
 
 def _is_optional(field: FieldDescriptor) -> bool:
@@ -195,24 +196,23 @@ def _repeated(field: FieldDescriptor, typed: frozenset[str]) -> tuple[Write, Rea
         kind = _SCALARS[field.type]
 
         def write_scalars(writer: Writer, message: Message, part: object, depth: int) -> None:
-            if type(part) is not tuple or not all(type(item) is kind for item in part):
+            items = _items(part, where)
+            if not all(type(item) is kind for item in items):
                 raise _type_error(where, part)
             try:
-                getattr(message, name).extend(part)
+                getattr(message, name).extend(items)
             except (ValueError, UnicodeError) as error:
                 raise SerdeError(f"{where} can't hold that value: {str(error)[:80]}.") from error
 
-        return write_scalars, lambda reader, message, depth: tuple(getattr(message, name))
+        return write_scalars, lambda reader, message, depth: (TUPLE, *getattr(message, name))
 
     codec = _codec(field.message_type, typed)
     # The parts of a tuple or a composite may be buffers; the items of any other field are objects.
     allows_buffers = name == "parts" and field.message_type.name == "Value"
 
     def write(writer: Writer, message: Message, part: object, depth: int) -> None:
-        if type(part) is not tuple:
-            raise _type_error(where, part)
         add = getattr(message, name).add
-        for item in part:
+        for item in _items(part, where):
             if allows_buffers:
                 writer.part(add(), item, depth)
             else:
@@ -221,8 +221,8 @@ def _repeated(field: FieldDescriptor, typed: frozenset[str]) -> tuple[Write, Rea
     def read(reader: Reader, message: Message, depth: int) -> tuple[Any, ...]:
         items = getattr(message, name)
         if allows_buffers:
-            return tuple([reader.part(item, depth) for item in items])
-        return tuple([codec.read(reader, item, depth) for item in items])
+            return (TUPLE, *[reader.part(item, depth) for item in items])
+        return (TUPLE, *[codec.read(reader, item, depth) for item in items])
 
     return write, read
 
@@ -234,5 +234,17 @@ def _set(message: Message, name: str, part: object, where: str) -> None:
         raise SerdeError(f"{where} can't hold that value: {str(error)[:80]}.") from error
 
 
+def _items(part: object, where: str) -> tuple[Any, ...]:
+    """Return the items of a simplified tuple."""
+    if type(part) is not tuple or part[0] != TUPLE:
+        raise _type_error(where, part)
+    return part[1:]
+
+
+def type_name(part: object) -> str:
+    """Return the name of the type of a simplified value."""
+    return BY_CODE[part[0]].cls.__name__ if type(part) is tuple else type(part).__name__
+
+
 def _type_error(where: str, part: object) -> SerdeError:
-    return SerdeError(f"{where} can't be a {type(part).__name__}.")
+    return SerdeError(f"{where} can't be a {type_name(part)}.")

@@ -1,17 +1,18 @@
-"""serialize and deserialize of the protobuf format."""
+"""serialize and deserialize of the protobuf format, and bufferize and unbufferize, which make single messages."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from syft.exceptions import SerdeError
 from syft.serde import compression
 from syft.serde.buffer import Buffer
+from syft.serde.msgpack.serde import _detail, _force_full_simplify, _simplify, _simplify_level
 from syft.serde.protobuf import envelope
 from syft.serde.protobuf.engine import Reader, Writer
 from syft.serde.protobuf.schema import syft_pb2
-from syft.serde.registry import FORCED
+from syft.serde.protobuf.typed_messages import KINDS
+from syft.serde.registry import BY_TYPE, row_for
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 _pb: Any = syft_pb2
-_UNCOMPRESSED = SimpleNamespace(compression="none")
 
 
 def serialize(
@@ -45,10 +45,11 @@ def serialize(
         value = _simplified_value(obj, frames)
     else:
         value = _pb.Value()
-        _write(Writer(worker, frames), value, obj, force_full_simplification)
+        simplify = _force_full_simplify if force_full_simplification else _simplify
+        Writer(frames).value(value, simplify(worker, obj))
     if force_no_serialization:
         return envelope.envelope(value, frames)
-    return compression.join(envelope.write(value, frames), _UNCOMPRESSED if force_no_compression else worker)
+    return compression.join(envelope.write(value, frames), compression.UNCOMPRESSED if force_no_compression else worker)
 
 
 def deserialize(
@@ -72,22 +73,43 @@ def deserialize(
     Raises:
         SerdeError: the bytes are not a valid message.
     """
-    opened = envelope.read(compression.opened(binary, max_message_bytes).toreadonly())
-    value = envelope.parse(_pb.Value, opened.value)
+    data, frames = envelope.read(compression.opened(binary, max_message_bytes).toreadonly())
+    value = envelope.parse(_pb.Value, data)
     if not unbufferizes:
-        return envelope.envelope(value, [Buffer(frame) for frame in opened.frames if frame is not None])
-    reader = Reader(worker, opened.frames)
-    obj = reader.value(value)
-    reader.finish()
-    return obj
+        return envelope.envelope(value, [Buffer(frame) for frame in frames if frame is not None])
+    reader = Reader(frames)
+    simplified = reader.value(value)
+    reader.frames.finish()
+    return _detail(worker, simplified)
 
 
-def _write(writer: Writer, value: Message, obj: object, complete: bool) -> None:
-    row = next((FORCED[base] for base in type(obj).__mro__ if base in FORCED), None) if complete else None
-    if row is None:
-        writer.value(value, obj)
+def bufferize(worker: BaseWorker | None, obj: object) -> Any:
+    """Return the typed message of an object, or the Composite of one whose type has none; without an Envelope."""
+    row = BY_TYPE.get(type(obj)) or row_for(type(obj))
+    value = _simplify_level(worker, obj, row, 0)
+    kind = KINDS.get(row.code)
+    message = _pb.Composite() if kind is None else kind.message()
+    writer = Writer(None)
+    if kind is None:
+        writer.composite(message, value, 0)
     else:
-        writer.level(value, obj, row, 0)
+        writer.fill(message, value, kind, 0)
+    return message
+
+
+def unbufferize(cls: type, worker: BaseWorker | None, message: Message) -> Any:
+    """Rebuild an object of a class from its untrusted message; several classes may share one kind of message."""
+    row = BY_TYPE.get(cls) or row_for(cls)
+    kind = KINDS.get(row.code)
+    reader = Reader([])
+    if isinstance(message, _pb.Composite):
+        if message.code != row.code:
+            raise SerdeError(f"The message has the type code {message.code}; {cls.__name__} has {row.code}.")
+        return _detail(worker, reader.composite(envelope.checked(message), 0))
+    if kind is None or not isinstance(message, kind.message):
+        wanted = "Composite" if kind is None else kind.message.DESCRIPTOR.name
+        raise SerdeError(f"{cls.__name__} needs a {wanted} message, got {type(message).__name__}.")
+    return _detail(worker, reader.fill(envelope.checked(message), kind, 0))
 
 
 def _simplified_value(obj: object, frames: list[Buffer]) -> Any:

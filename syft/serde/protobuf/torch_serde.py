@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from syft.exceptions import SerdeError
+from syft.serde.msgpack.serde import _detail, _simplify
 from syft.serde.msgpack.torch_serde import raw_tensor_deserializer, raw_tensor_serializer
 from syft.serde.protobuf.engine import Reader, Writer
 from syft.serde.protobuf.envelope import checked
@@ -30,7 +31,7 @@ def protobuf_tensor_serializer(worker: BaseWorker | None, tensor: torch.Tensor) 
         tensor: a dense tensor of any serializable dtype.
     """
     message = _pb.TensorData()
-    _TENSOR_DATA.write(Writer(worker, None), message, raw_tensor_serializer(worker, tensor), 0)
+    _TENSOR_DATA.write(Writer(None), message, _simplify(worker, raw_tensor_serializer(worker, tensor)), 0)
     return message
 
 
@@ -43,4 +44,5 @@ def protobuf_tensor_deserializer(worker: BaseWorker | None, protobuf_tensor: Mes
     """
     if not isinstance(protobuf_tensor, _pb.TensorData):
         raise SerdeError(f"A TensorData message is needed, got {type(protobuf_tensor).__name__}.")
-    return raw_tensor_deserializer(worker, _TENSOR_DATA.read(Reader(worker, []), checked(protobuf_tensor), 0))
+    value = _TENSOR_DATA.read(Reader([]), checked(protobuf_tensor), 0)
+    return raw_tensor_deserializer(worker, _detail(worker, value))

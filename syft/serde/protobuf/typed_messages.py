@@ -1,37 +1,32 @@
 """The typed messages of the schema, by wire code, derived from the fields of Value.kind.
 
-An entry of LAYOUTS is needed only if the fields of a message are not the parts of `simplify` in order.
+An entry of LAYOUTS is needed only if the fields of a message are not the parts of a simplified object in order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from syft.codes import TENSOR_SERIALIZATION
 from syft.exceptions import SerdeError
-from syft.serde.protobuf.fields import Field, fields_of
+from syft.serde.protobuf.fields import TUPLE, Field, fields_of
 from syft.serde.protobuf.schema import syft_pb2
-from syft.serde.registry import RegisteredType
-
-if TYPE_CHECKING:
-    import torch
-    from google.protobuf.message import Message
-
-    from syft.workers.base import BaseWorker
 
 _pb: Any = syft_pb2
 OFFSET = 20  # the number of a typed kind is its wire code plus this
 RAW = TENSOR_SERIALIZATION.RAW
+DICT, REF = 3, 86  # wire codes
 
 Parts = tuple[Any, ...]
 
 
 class MessageLayout(NamedTuple):
-    """Splits an object into the fields of its message, and the inverse; both get the entry of the type first."""
+    """Turns the parts of a simplified object into the fields of its message, and the inverse."""
 
-    split: Any  # (row, worker, obj) -> parts
-    join: Any  # (row, worker, parts) -> obj
+    split: Callable[[Parts], Parts]
+    join: Callable[[Parts], Parts]
 
 
 class MessageKind(NamedTuple):
@@ -44,51 +39,45 @@ class MessageKind(NamedTuple):
     layout: MessageLayout
 
 
-def _split(row: RegisteredType, worker: BaseWorker | None, obj: object) -> Parts:
-    parts = row.simplify(worker, obj)
-    if type(parts) is not tuple:
-        raise SerdeError(f"simplify of {row.cls.__name__} returned {type(parts).__name__}, not a tuple.")
+def _same(parts: Parts) -> Parts:
     return parts
 
 
-def _join(row: RegisteredType, worker: BaseWorker | None, parts: Parts) -> Any:
-    return row.detail(worker, parts)
+def _join_dict(parts: Parts) -> Parts:
+    (_, *keys), (_, *values) = parts
+    if len(keys) != len(values):
+        raise SerdeError("The message holds a dict with another number of keys than values.")
+    return tuple(chain.from_iterable(zip(keys, values, strict=True)))
 
 
-PLAIN = MessageLayout(_split, _join)
-
-
-def _split_dict(row: RegisteredType, worker: BaseWorker | None, obj: dict[Any, Any]) -> Parts:
-    return tuple(obj), tuple(obj.values())
-
-
-def _join_dict(row: RegisteredType, worker: BaseWorker | None, parts: Parts) -> Any:
-    keys, values = parts
-    return row.detail(worker, tuple(chain.from_iterable(zip(keys, values, strict=True))))
-
-
-def _split_tensor(row: RegisteredType, worker: BaseWorker | None, tensor: torch.Tensor) -> Parts:
-    obj_id, values, _, grad, tags, description, name, *more = _split(row, worker, tensor)
+def _split_tensor(parts: Parts) -> Parts:
+    obj_id, values, _, grad, tags, description, name, *more = parts
     contents = (values, None) if name == RAW else (None, values)
     return (obj_id, *contents, grad, tags, description, name, bool(more))
 
 
-def _join_tensor(row: RegisteredType, worker: BaseWorker | None, parts: Parts) -> Any:
+def _join_tensor(parts: Parts) -> Parts:
     obj_id, data, other, grad, tags, description, name, requires_grad = parts
     if (data is None) is (name == RAW) or (other is not None and name == RAW):
         raise SerdeError("The message holds a tensor whose values are not in the format it names.")
     more = (True,) if requires_grad else ()
-    return row.detail(worker, (obj_id, data if name == RAW else other, None, grad, tags, description, name, *more))
+    return (obj_id, data if name == RAW else other, None, grad, tags, description, name, *more)
 
 
-def _split_operation(row: RegisteredType, worker: BaseWorker | None, message: Message) -> Parts:
-    return message.cmd_name, message.cmd_args, message.cmd_kwargs, message.return_ids, message.grad_enabled
+def _split_operation(parts: Parts) -> Parts:
+    """Return the fields of an operation one by one, also of the flat form, in which ids are bytes."""
+    if type(parts[0]) is not bool:
+        return parts
+    grad_enabled, name, result, *args = parts
+    refs = [(REF, int.from_bytes(arg, "big"), None) if type(arg) is bytes else arg for arg in args]
+    return name, (TUPLE, *refs), (DICT,), (TUPLE, int.from_bytes(result, "big")), grad_enabled
 
 
+PLAIN = MessageLayout(_same, _same)
 LAYOUTS: dict[str, MessageLayout] = {
-    "dict": MessageLayout(_split_dict, _join_dict),
+    "dict": MessageLayout(lambda parts: ((TUPLE, *parts[::2]), (TUPLE, *parts[1::2])), _join_dict),
     "tensor": MessageLayout(_split_tensor, _join_tensor),
-    "operation": MessageLayout(_split_operation, _join),
+    "operation": MessageLayout(_split_operation, _same),
 }
 
 

@@ -115,12 +115,6 @@ def _memory(tensor: torch.Tensor, flag: int) -> memoryview:
 _ALIGNED = 16
 
 
-def _size_of_whole(view: memoryview) -> int:
-    """Return the size of the memory that a view is a part of."""
-    whole = view.obj
-    return len(whole) if isinstance(whole, bytearray | bytes) else len(view)
-
-
 def tensor_from(view: memoryview, dtype: torch.dtype, shape: Sequence[int]) -> torch.Tensor:
     """Build a tensor, and check that its size fits its shape.
 
@@ -132,7 +126,8 @@ def tensor_from(view: memoryview, dtype: torch.dtype, shape: Sequence[int]) -> t
         raise SerdeError(f"The message holds a tensor of {expected} bytes with {len(view)} bytes of data.")
     if dtype is torch.bool:
         refuse_bad_bools(view)
-    if expected and not view.readonly and 8 * expected >= 7 * _size_of_whole(view):
+    whole = view.obj if isinstance(view.obj, bytearray | bytes) else view
+    if expected and not view.readonly and 8 * expected >= 7 * len(whole):
         found = torch.frombuffer(view, dtype=dtype).view(shape)
         if found.data_ptr() % _ALIGNED == 0:
             return found

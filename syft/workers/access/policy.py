@@ -10,12 +10,9 @@ these were computed from. A node keeps private data in separate processes instea
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from syft.exceptions import GetNotPermittedError
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -7,14 +7,16 @@ dtypes, strides, shared graphs, and the presence of gradients.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 import torch
 
 from syft.core.references import SameAs
-from syft.core.trees import iter_tensors, map_tensors, rebuild_tuple
+from syft.core.trees import map_tensors, rebuild_tuple
 from syft.hook.syft_tensor import SyftTensor
+
+V = TypeVar("V")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class TensorSpec:
     shares: tuple[int, ...] = ()
 
 
-def form_of(tensor: torch.Tensor) -> TensorSpec:
+def spec_of(tensor: torch.Tensor) -> TensorSpec:
     """Return the spec of a plain tensor; TypeError for any other value."""
     if isinstance(tensor, SyftTensor) or tensor.layout is not torch.strided or tensor.is_quantized:
         raise TypeError("only plain tensors have a spec")
@@ -61,38 +63,39 @@ def form_of(tensor: torch.Tensor) -> TensorSpec:
     )  # fmt: skip
 
 
-def forms_in(value: object) -> Any:
+def specs_in(value: object) -> Any:
     """Return arguments with specs in place of tensors; TypeError if other leaves are among them."""
 
-    def form(leaf: object) -> Any:
+    def spec(leaf: object) -> Any:
         if not isinstance(leaf, torch.Tensor):
             raise TypeError("only plain tensors have a spec")
-        return form_of(leaf)
+        return spec_of(leaf)
 
-    return map_tensors(form, value)
-
-
-class UnkeyedArguments:
-    """Arguments that accompany a cache key without being part of it."""
-
-    def __init__(self, value: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UnkeyedArguments)
-
-    def __hash__(self) -> int:
-        return 0
+    return map_tensors(spec, value)
 
 
-def frozen(value: object) -> Any:
-    """Return a hashable key that differs where two calls may differ."""
+def remember(cache: dict[Any, V], key: object, compute: Callable[[], V], most: int) -> V:
+    """Return the cached value of a key, computing it when first needed; a full cache is cleared before."""
+    found = cache.get(key)
+    if found is None:
+        found = compute()
+        if len(cache) >= most:
+            cache.clear()
+        cache[key] = found
+    return found
+
+
+def frozen(value: object, leaf_key: Callable[[object], Any] = lambda value: None) -> Any:
+    """Return a hashable key that differs where two calls may differ; `leaf_key` returns the key of a leaf, or None."""
+    found = leaf_key(value)
+    if found is not None:
+        return found
     if isinstance(value, tuple | list) and not isinstance(value, torch.Size):
-        return (type(value).__name__, tuple([frozen(item) for item in value]))
+        return (type(value).__name__, tuple([frozen(item, leaf_key) for item in value]))
     if isinstance(value, dict):
-        return ("dict", tuple([(key, frozen(item)) for key, item in value.items()]))
+        return ("dict", tuple([(key, frozen(item, leaf_key)) for key, item in value.items()]))
     if isinstance(value, slice):
-        return ("slice", frozen(value.start), frozen(value.stop), frozen(value.step))
+        return ("slice", *[frozen(item, leaf_key) for item in (value.start, value.stop, value.step)])
     return (type(value).__name__, value)
 
 
@@ -123,23 +126,23 @@ class FakeInputs:
             return slice(self.of(value.start), self.of(value.stop), self.of(value.step))
         return value
 
-    def _fake(self, form: TensorSpec) -> torch.Tensor:
-        made = blank(form)
+    def _fake(self, spec: TensorSpec) -> torch.Tensor:
+        made = blank(spec)
         leaf = made
-        if form.requires_grad and form.is_leaf:
+        if spec.requires_grad and spec.is_leaf:
             made.requires_grad_()
-        elif form.requires_grad:
+        elif spec.requires_grad:
             with torch.enable_grad():
-                leaf = torch.zeros(form.shape, dtype=form.dtype).requires_grad_()
-                if _overlaps(form):  # it can't be written to, so its graph is that of a view
-                    made = leaf.as_strided(form.shape, form.strides)
+                leaf = torch.zeros(spec.shape, dtype=spec.dtype).requires_grad_()
+                if _overlaps(spec):  # it can't be written to, so its graph is that of a view
+                    made = leaf.as_strided(spec.shape, spec.strides)
                 else:
                     made.copy_(leaf)
-        if form.has_grad:
+        if spec.has_grad:
             made.grad = torch.zeros_like(made)
         self.tensors.append(made)
         self._leaves.append(leaf)
-        self._before.append((form, made._version))
+        self._before.append((spec, made._version))
         return made
 
     def outline(self, result: object) -> Any:
@@ -147,7 +150,7 @@ class FakeInputs:
         if isinstance(result, torch.Tensor):
             same = next((place for place, fake in enumerate(self.tensors) if fake is result), None)
             return dataclasses.replace(
-                form_of(result),
+                spec_of(result),
                 position=same,
                 reaches=self._reached(result),
                 view_of=self._viewed(result),
@@ -186,7 +189,7 @@ class FakeInputs:
         for place, (fake, leaf, (before, version)) in enumerate(
             zip(self.tensors, self._leaves, self._before, strict=True)
         ):
-            after = form_of(fake)
+            after = spec_of(fake)
             after = dataclasses.replace(after, has_grad=leaf.grad is not None, reaches=self._reached(fake))
             is_same = dataclasses.replace(after, reaches=(), position=None) == before and fake._version == version
             if not is_same:
@@ -194,18 +197,18 @@ class FakeInputs:
         return tuple(found)
 
 
-def _overlaps(form: TensorSpec) -> bool:
-    return any(stride == 0 and size > 1 for size, stride in zip(form.shape, form.strides, strict=True))
+def _overlaps(spec: TensorSpec) -> bool:
+    return any(stride == 0 and size > 1 for size, stride in zip(spec.shape, spec.strides, strict=True))
 
 
-def blank(form: TensorSpec) -> torch.Tensor:
+def blank(spec: TensorSpec) -> torch.Tensor:
     """Return zeros of a spec, without a graph."""
-    made = torch.empty_strided(form.shape, form.strides, dtype=form.dtype)
+    made = torch.empty_strided(spec.shape, spec.strides, dtype=spec.dtype)
     if type(made) is torch.Tensor:  # a fake has no values
-        made.zero_() if not _overlaps(form) else made.as_strided((1,), (1,)).zero_()
-    if form.is_conj:
+        made.zero_() if not _overlaps(spec) else made.as_strided((1,), (1,)).zero_()
+    if spec.is_conj:
         made = made.conj()
-    return torch._neg_view(made) if form.is_neg else made
+    return torch._neg_view(made) if spec.is_neg else made
 
 
 def shape_of_result(result: object) -> Any:
@@ -242,8 +245,3 @@ def nodes_of(tensors: Iterable[torch.Tensor]) -> set[Any]:
                 seen.add(following)
                 pending.append(following)
     return seen
-
-
-def tensors_in(value: object) -> list[torch.Tensor]:
-    """Return the tensors of nested arguments, in the order of their `FakeInputs`."""
-    return [leaf for leaf in iter_tensors(value) if isinstance(leaf, torch.Tensor)]

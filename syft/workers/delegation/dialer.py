@@ -107,9 +107,7 @@ def connect(
             sock.settimeout(left(deadline))
             return sock.recv(count)  # not more: bytes after the proof belong to the connection
 
-        if where.dial is None:
-            ask_switch(where, sock.sendall, receive, token)
-        _shake_hands(sock.sendall, receive, token, proof, purpose)
+        _authenticate(where, sock.sendall, receive, token, proof, purpose)
         return handshake.ready(sock)
     except Exception:
         sock.close()
@@ -128,9 +126,7 @@ def open_pipe(where: Endpoint, token: bytes, proof: bytes, timeout: float, peer:
         pipe = client_pipe(sock, where.context, host)
         if where.context is not None and peer is not None:
             check_peer(pipe.certificate(), peer, where.url)
-        if where.dial is None:
-            ask_switch(where, pipe.send, receive, token)
-        _shake_hands(pipe.send, receive, token, proof, STREAM)
+        _authenticate(where, pipe.send, receive, token, proof, STREAM)
         return pipe
     except Exception:
         sock.close()
@@ -195,10 +191,17 @@ def ask_switch(where: Endpoint, send: Callable[[Any], Any], receive: Callable[[i
         raise ConnectionError("the node does not accept connections")
 
 
-def _shake_hands(
-    send: Callable[[Any], Any], receive: Callable[[int], bytes], token: bytes, proof: bytes, purpose: str
+def _authenticate(
+    where: Endpoint,
+    send: Callable[[Any], Any],
+    receive: Callable[[int], bytes],
+    token: bytes,
+    proof: bytes,
+    purpose: str,
 ) -> None:
-    """Authenticate each other."""
+    """Switch to bytes, and authenticate each other."""
+    if where.dial is None:
+        ask_switch(where, send, receive, token)
     send(handshake.hello(token, purpose))
     shown = b""
     while len(shown) < TOKEN_BYTES:

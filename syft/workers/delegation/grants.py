@@ -8,6 +8,7 @@ and as nothing else.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import logging
@@ -40,19 +41,14 @@ ADMIT, MEET, KEY = "syft.peers_admit", "syft.peers_meet", "syft.peers_key"
 LIFETIME = 12 * 3600.0
 # Workers of one delegation; delegations, and connections of other workers, of one user at a time.
 MAX_PEERS = 128
-MAX_CIRCLES = 64
+MAX_DELEGATIONS = 64
 MAX_CONNECTIONS = 512
 _MAX_TIMEOUT = 86400.0
 _NAME_DIGITS = 32
 
 
 class Delegation:
-    """The workers that one session of a client introduced to a worker.
-
-    Args:
-        session: the session; the delegation ends with it.
-        name: its name, the same at all workers that belong to it.
-    """
+    """The workers that one session of a client introduced to a worker; it ends with the session."""
 
     def __init__(self, session: Session, name: str) -> None:
         self.session = session
@@ -75,7 +71,7 @@ class Delegation:
         return self.session.client_id
 
     def __repr__(self) -> str:
-        return f"<Circle of {self.user!r}, {len(self.peers)} peers>"
+        return f"<Delegation of {self.user!r}, {len(self.peers)} peers>"
 
     @property
     def connections(self) -> int:
@@ -112,7 +108,7 @@ class Delegation:
             if self._own is None:
                 worker = self.session.worker
                 session = worker.open_session(self.user)
-                session.via, session.circle = worker.id, self
+                session.via, session.delegation = worker.id, self
                 self._own = InlineStream(worker, worker, session)
             return self._own
 
@@ -126,11 +122,12 @@ class Delegation:
             endings += [functools.partial(end, visit) for visit, end in self._visits.items()]
             self._endings = []
         for sock in sockets:
-            hang_up(sock)
+            with contextlib.suppress(OSError):  # the peer closed it first
+                sock.shutdown(socket.SHUT_RDWR)  # ends pending reads and writes; the owner of the socket closes it
         if own is not None:
             own.close()
         if endings or self.peers:
-            threading.Thread(target=self._end, args=(endings,), name="syft circle", daemon=True).start()
+            threading.Thread(target=self._end, args=(endings,), name="syft delegation", daemon=True).start()
 
     def _end(self, endings: list[Callable[[], None]]) -> None:
         worker = self.session.worker
@@ -145,27 +142,19 @@ class Delegation:
                 logger.exception("A part of an ended delegation could not be closed")
 
 
-def hang_up(sock: socket.socket) -> None:
-    """Shut a connection down, so that pending reads and writes end; the owner of the socket closes it."""
-    try:
-        sock.shutdown(socket.SHUT_RDWR)
-    except OSError:  # the peer closed it first
-        pass
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class PeerCredential:
     """The permission of a worker to connect for a client; never printed with its secrets.
 
     Attributes:
-        circle: the delegation of the client.
+        delegation: the delegation of the client.
         peer: the id of the worker.
         key: the fingerprint of its token.
         proof: the secret that is shown in return.
         expires: the end of its validity, on the monotonic clock.
     """
 
-    circle: Delegation
+    delegation: Delegation
     peer: ObjectId
     key: bytes = dataclasses.field(repr=False)
     proof: bytes = dataclasses.field(repr=False)
@@ -174,17 +163,13 @@ class PeerCredential:
     @property
     def is_good(self) -> bool:
         """Whether it is still valid."""
-        return not self.circle.is_over and time.monotonic() < self.expires
+        return not self.delegation.is_over and time.monotonic() < self.expires
 
 
 class DelegationRegistry:
-    """The delegations of all clients of one worker.
+    """The delegations of all clients of one worker, behind a server.
 
-    Args:
-        worker: the worker, behind a server.
-        rules: the addresses that it connects to.
-        key: the identity key of the worker; by default one that lasts as long as this process.
-        certificate: the hash of its TLS certificate; None without TLS.
+    Without an identity key the worker gets one that lasts as long as this process.
     """
 
     def __init__(
@@ -196,46 +181,46 @@ class DelegationRegistry:
         self.prover = Prover(worker.id, key or PeerKey(), certificate)
         self._admitted: dict[bytes, PeerCredential] = {}
         self._by_peer: dict[tuple[Delegation, ObjectId], bytes] = {}
-        self._circles: list[Delegation] = []
+        self._delegations: list[Delegation] = []
         self._lock = threading.Lock()
 
-    def circle_of(self, session: Session, name: object) -> Delegation:
+    def delegation_of(self, session: Session, name: object) -> Delegation:
         """Return the delegation of a client's session, making it when first needed."""
         if type(name) is not str or len(name) != _NAME_DIGITS or not set(name) <= set("0123456789abcdef"):
-            raise SyftError(f"The name of a circle has {_NAME_DIGITS} hexadecimal digits.")
+            raise SyftError(f"The name of a delegation has {_NAME_DIGITS} hexadecimal digits.")
         if session.via is not None:
             raise SyftError("Only a client itself introduces workers to each other, not a worker that acts for it.")
         with self._lock:
             if session not in self.worker._sessions:  # a session without a connection
                 raise CommandNotAllowedError("Introducing workers")
-            if session.circle is None or session.circle.is_over:
-                if sum(circle.user == session.client_id for circle in self._circles) >= MAX_CIRCLES:
-                    raise SyftError(f"This user has {MAX_CIRCLES} sessions already that introduced workers.")
-                session.circle = Delegation(session, name)
-                self._circles.append(session.circle)
-                session.circle.at_end(lambda circle=session.circle: self._forget(circle))
-            if session.circle.name != name:
-                raise SyftError("A session has one circle, and this one has another name.")
-            circle: Delegation = session.circle
-        return circle
+            if session.delegation is None or session.delegation.is_over:
+                if sum(delegation.user == session.client_id for delegation in self._delegations) >= MAX_DELEGATIONS:
+                    raise SyftError(f"This user has {MAX_DELEGATIONS} sessions already that introduced workers.")
+                session.delegation = Delegation(session, name)
+                self._delegations.append(session.delegation)
+                session.delegation.at_end(lambda delegation=session.delegation: self._forget(delegation))
+            if session.delegation.name != name:
+                raise SyftError("A session has one delegation, and this one has another name.")
+            delegation: Delegation = session.delegation
+        return delegation
 
-    def admit(self, circle: Delegation, peers: tuple[ObjectId, ...]) -> tuple[tuple[bytes, bytes, float], ...]:
+    def admit(self, delegation: Delegation, peers: tuple[ObjectId, ...]) -> tuple[tuple[bytes, bytes, float], ...]:
         """Accept workers for a client from now on; returns token, proof and seconds for each. Earlier ones end."""
-        return tuple([self._admit(circle, peer) for peer in peers])
+        return tuple([self._admit(delegation, peer) for peer in peers])
 
-    def _admit(self, circle: Delegation, peer: ObjectId) -> tuple[bytes, bytes, float]:
+    def _admit(self, delegation: Delegation, peer: ObjectId) -> tuple[bytes, bytes, float]:
         token, proof = os.urandom(TOKEN_BYTES), os.urandom(TOKEN_BYTES)
         key = handshake.fingerprint(token)
         with self._lock:
-            if circle.is_over or circle not in self._circles:
+            if delegation.is_over or delegation not in self._delegations:
                 raise SyftError("This session is over.")
-            earlier = self._by_peer.pop((circle, peer), None)
+            earlier = self._by_peer.pop((delegation, peer), None)
             if earlier is not None:
                 del self._admitted[earlier]
-            if sum(owner is circle for owner, _ in self._by_peer) >= MAX_PEERS:
+            if sum(owner is delegation for owner, _ in self._by_peer) >= MAX_PEERS:
                 raise SyftError(f"A client introduces up to {MAX_PEERS} workers to another one.")
-            self._admitted[key] = PeerCredential(circle, peer, key, proof, time.monotonic() + LIFETIME)
-            self._by_peer[circle, peer] = key
+            self._admitted[key] = PeerCredential(delegation, peer, key, proof, time.monotonic() + LIFETIME)
+            self._by_peer[delegation, peer] = key
         return token, proof, LIFETIME
 
     def find(self, token: bytes) -> PeerCredential:
@@ -253,21 +238,21 @@ class DelegationRegistry:
     def has_room(self, user: object) -> bool:
         """Return whether another worker may connect for a user."""
         with self._lock:
-            circles = [circle for circle in self._circles if circle.user == user]
-        return sum(circle.connections for circle in circles) < MAX_CONNECTIONS
+            delegations = [delegation for delegation in self._delegations if delegation.user == user]
+        return sum(delegation.connections for delegation in delegations) < MAX_CONNECTIONS
 
     def sweep(self, may_stay: Callable[[Session], bool]) -> None:
         """End the delegations of clients that may not stay."""
         with self._lock:
-            circles = list(self._circles)
-        for circle in circles:
-            if circle.session not in self.worker._sessions or not may_stay(circle.session):
-                circle.close()
+            delegations = list(self._delegations)
+        for delegation in delegations:
+            if delegation.session not in self.worker._sessions or not may_stay(delegation.session):
+                delegation.close()
 
-    def _forget(self, circle: Delegation) -> None:
+    def _forget(self, delegation: Delegation) -> None:
         with self._lock:
-            self._circles = [other for other in self._circles if other is not circle]
-            for owner, peer in [key for key in self._by_peer if key[0] is circle]:
+            self._delegations = [other for other in self._delegations if other is not delegation]
+            for owner, peer in [key for key in self._by_peer if key[0] is delegation]:
                 del self._admitted[self._by_peer.pop((owner, peer))]
 
     def __len__(self) -> int:
@@ -278,7 +263,7 @@ class DelegationRegistry:
 
 
 def _of(worker: BaseWorker) -> DelegationRegistry:
-    found: DelegationRegistry | None = getattr(worker, "acquaintances", None)
+    found: DelegationRegistry | None = getattr(worker, "delegations", None)
     if found is None:
         raise CommandNotAllowedError("Introducing workers")
     return found
@@ -288,26 +273,26 @@ def _admit(worker: Any, session: Session, name: Any, *peers: Any) -> tuple[tuple
     """Accept other workers for a client."""
     if not peers or len(set(peers)) != len(peers) or not all(is_id(peer) and peer != worker.id for peer in peers):
         raise SyftError("Other workers are introduced by their ids, each once.")
-    acquaintances = _of(worker)
-    return acquaintances.admit(acquaintances.circle_of(session, name), peers)
+    delegations = _of(worker)
+    return delegations.admit(delegations.delegation_of(session, name), peers)
 
 
 def _meet(worker: Any, session: Session, name: Any, timeout: Any, *rows: Any) -> None:
     """Register the addresses of other workers for a client: id, address, token and proof of each."""
-    acquaintances = _of(worker)
+    delegations = _of(worker)
     if type(timeout) not in (int, float) or not 0 < timeout <= _MAX_TIMEOUT:
         raise SyftError("A client waits for some seconds, for a day at most.")
     if len(rows) > MAX_PEERS:
         raise SyftError(f"A client introduces up to {MAX_PEERS} workers to another one.")
-    found = [(row[0], acquaintances.rules.place(row[1]), row[2], row[3]) for row in map(_check_row, rows)]
-    circle = acquaintances.circle_of(session, name)
-    circle.timeout = float(timeout)
+    found = [(row[0], delegations.rules.place(row[1]), row[2], row[3]) for row in map(_check_row, rows)]
+    delegation = delegations.delegation_of(session, name)
+    delegation.timeout = float(timeout)
     for peer, where, token, proof in found:
-        known = circle.peers.get(peer)
+        known = delegation.peers.get(peer)
         if known is None:
-            if len(circle.peers) >= MAX_PEERS:
+            if len(delegation.peers) >= MAX_PEERS:
                 raise SyftError(f"A client introduces up to {MAX_PEERS} workers to another one.")
-            known = circle.peers[peer] = DelegatedNode(peer, worker, circle)
+            known = delegation.peers[peer] = DelegatedNode(peer, worker, delegation)
         known.move_to(where, token, proof)
 
 

@@ -34,11 +34,7 @@ _SHARE = 0.8
 
 
 class Introductions:
-    """The introductions that one client made.
-
-    Args:
-        client: the client, a worker of this process.
-    """
+    """The introductions that one client made."""
 
     def __init__(self, client: BaseWorker) -> None:
         self._client = weakref.ref(client)
@@ -47,22 +43,15 @@ class Introductions:
         self._made: weakref.WeakKeyDictionary[Any, weakref.WeakKeyDictionary[Any, float]] = weakref.WeakKeyDictionary()
         # stream -> the client's timeout, as last reported to the worker
         self._told: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
-        # The last set of workers, and the time until which nothing needs to be done for it.
-        self._sure: tuple[tuple[Any, ...], float] = ((), 0.0)
         self._lock = threading.Lock()
 
     def make(self, streams: Sequence[Any]) -> None:
         """Introduce the workers of some streams to each other."""
         timeout = current().stream_timeout
-        sure, until = self._sure
-        if (*streams, timeout) == sure and time.monotonic() < until:
-            return
         with self._lock:
             missing = self._missing(streams)
             if missing or any(self._told.get(stream) != timeout for stream in streams):
                 self._introduce(streams, missing, timeout)
-            until = min(self._made[one][other] for one in streams for other in streams if one is not other)
-            self._sure = ((*streams, timeout), until)
 
     def _missing(self, streams: Sequence[Any]) -> list[tuple[Any, Any]]:
         """Return the (visitor, host) pairs whose introduction is missing or about to expire."""
@@ -130,12 +119,7 @@ _making = threading.Lock()
 
 
 def introduce(client: BaseWorker, workers: Iterable[Any]) -> None:
-    """Introduce nodes to each other for a client; workers that are not nodes are ignored.
-
-    Args:
-        client: the worker of this process that connects to them.
-        workers: the workers that compute together.
-    """
+    """Introduce nodes to each other for a client; workers that are not nodes are ignored."""
     nodes = [worker for worker in workers if getattr(worker, "is_node", False)]
     if len(nodes) < 2:
         return
@@ -149,12 +133,7 @@ def introduce(client: BaseWorker, workers: Iterable[Any]) -> None:
 
 
 def fingerprints_of(client: BaseWorker, nodes: Sequence[Any]) -> tuple[str, ...]:
-    """Query the fingerprints of the nodes' identity keys, over the client's own connections.
-
-    Args:
-        client: the worker of this process that connects to them.
-        nodes: the nodes.
-    """
+    """Query the fingerprints of the nodes' identity keys, over the client's own connections."""
     question = Operation(KEY, None, (), {}, ())
     answers = _together([functools.partial(client.stream_to(node).ask, question) for node in nodes])
     for node, answer in zip(nodes, answers, strict=True):

@@ -58,12 +58,7 @@ def is_fingerprint(value: object) -> bool:
 
 
 class Signer(Protocol):
-    """Signs transcripts with the identity key of a node.
-
-    Attributes:
-        public: the public key.
-        fingerprint: its fingerprint.
-    """
+    """Signs transcripts with the identity key of a node."""
 
     public: bytes
     fingerprint: str
@@ -74,11 +69,7 @@ class Signer(Protocol):
 
 
 class PeerKey:
-    """The identity key of a node; never printed.
-
-    Args:
-        private: the key; a new one is generated if it is not given.
-    """
+    """The identity key of a node, new unless given; never printed."""
 
     def __init__(self, private: Ed25519PrivateKey | None = None) -> None:
         self._private = Ed25519PrivateKey.generate() if private is None else private
@@ -108,13 +99,7 @@ class Prover:
     certificate: bytes | None = None
 
     def dial(self, sock: socket.socket, peer: ObjectId, purpose: str, timeout: float) -> str | None:
-        """Run the proof as the side that dialed.
-
-        Args:
-            sock: the connection, after the handshake of `dialer`.
-            peer: the id of the other node.
-            purpose: the purpose of the connection.
-            timeout: the number of seconds that it may take.
+        """Run the proof as the side that dialed, within some seconds, after the handshake of `dialer`.
 
         Returns:
             The fingerprint of the key that the peer proved to hold; None if it did not prove any.

@@ -36,16 +36,7 @@ def ids_in(uris: Any) -> list[str]:
 
 
 def check_peer(certificate: Any, node_id: ObjectId, url: str) -> None:
-    """Check that the certificate of a TLS connection does not belong to another node.
-
-    Args:
-        certificate: the verified certificate, as `ssl.SSLSocket.getpeercert()` returns it.
-        node_id: the id of the node that was dialed.
-        url: its address, for the log.
-
-    Raises:
-        ConnectionError: the certificate names another node.
-    """
+    """Raise ConnectionError if the verified certificate of a TLS connection (`getpeercert()`) names another node."""
     names = (certificate or {}).get("subjectAltName", ())
     found = ids_in([value for kind, value in names if kind == "URI"])
     if not found:

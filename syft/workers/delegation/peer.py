@@ -18,7 +18,7 @@ from syft.workers.base import BaseWorker
 from syft.workers.delegation import dialer
 from syft.workers.execution.session import serving
 from syft.workers.peer import PeerWorker
-from syft.workers.transport.pipe import ClientPipe
+from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.tls import client_context, is_loopback
 from syft.workers.transport.websocket import Endpoint
 from syft.workers.transport.websocket_stream import WebsocketStream
@@ -86,18 +86,12 @@ def _parse(url: str) -> tuple[str, int, bool]:
 
 
 class DelegatedNode(PeerWorker):
-    """Another node, as a worker reaches it on behalf of one client only.
+    """Another node, as a worker reaches it on behalf of one client only."""
 
-    Args:
-        id: the name of the other node.
-        visitor: the worker that connects to it.
-        circle: the delegation of the client.
-    """
-
-    def __init__(self, id: ObjectId, visitor: Any, circle: Delegation) -> None:
+    def __init__(self, id: ObjectId, worker: Any, delegation: Delegation) -> None:
         super().__init__(id)
-        self.circle = circle
-        self._visitor = visitor
+        self.delegation = delegation
+        self._worker = worker
         self._where: Endpoint | None = None
         self._secrets = (b"", b"")
         # The key of streams, so that those of different clients to the same node never mix.
@@ -105,7 +99,7 @@ class DelegatedNode(PeerWorker):
 
     @property
     def stream_key(self) -> Any:
-        """The key of the visitor's stream to it."""
+        """The key of the worker's stream to it."""
         return self._key
 
     def move_to(self, where: Endpoint, token: bytes, proof: bytes) -> None:
@@ -115,8 +109,8 @@ class DelegatedNode(PeerWorker):
     def connect(self, purpose: str = "") -> socket.socket:
         """Open a connection to it, for one purpose."""
         try:
-            sock = dialer.connect(self._place(), *self._secrets, purpose, self.patience, self.id)
-            self.circle.hold(sock)
+            sock = dialer.connect(self._place(), *self._secrets, purpose, self.timeout, self.id)
+            self.delegation.hold(sock)
             return sock
         except (OSError, AuthenticationError) as error:
             raise self._unreachable(error) from None
@@ -128,19 +122,19 @@ class DelegatedNode(PeerWorker):
             The socket, and the fingerprint of the key that the node proved to hold; None if it did not.
         """
         sock = self.connect(purpose)
-        return sock, self._visitor.acquaintances.prover.dial(sock, self.id, purpose, self.patience)
+        return sock, self._worker.delegations.prover.dial(sock, self.id, purpose, self.timeout)
 
     @property
-    def patience(self) -> float:
+    def timeout(self) -> float:
         """Seconds to wait for its responses."""
-        return float(min(current().stream_timeout, self.circle.timeout))
+        return float(min(current().stream_timeout, self.delegation.timeout))
 
-    def dial(self, timeout: float) -> ClientPipe:
+    def dial(self, timeout: float) -> SocketPipe:
         """Open a connection for a stream."""
-        return dialer.open_pipe(self._place(), *self._secrets, min(timeout, self.patience), self.id)
+        return dialer.open_pipe(self._place(), *self._secrets, min(timeout, self.timeout), self.id)
 
     def open_stream(self, client: BaseWorker) -> WebsocketStream:
-        """Open the stream of the visitor."""
+        """Open the stream of the worker."""
         try:
             stream = WebsocketStream(client, self, self._place(), self.dial, self._check_use)
         except (OSError, AuthenticationError, SyftError) as error:
@@ -153,21 +147,21 @@ class DelegatedNode(PeerWorker):
     def _check_use(self) -> None:
         """Refuse requests of other clients: a pointer held here leads there on behalf of the client that made it."""
         session = serving.get()
-        if session is not None and session.client_id != self.circle.user:
+        if session is not None and session.client_id != self.delegation.user:
             raise GetNotPermittedError(
                 f"This object is on node {self.id!r}, reached on behalf of another client. Only that client can use it."
             )
 
     def why_lost(self) -> str:
         """Return the known reason why it can't be reached."""
-        return f"{self._visitor.id!r} can't reach it."
+        return f"{self._worker.id!r} can't reach it."
 
     def _unreachable(self, error: Exception) -> NodeLostError:
         # The client that named the address must not learn what else answers there.
-        logger.info("Node %r can't be reached for %r: %s", self.id, self.circle.user, error)
-        return NodeLostError(self.id, f"it can't be reached from {self._visitor.id!r}.")
+        logger.info("Node %r can't be reached for %r: %s", self.id, self.delegation.user, error)
+        return NodeLostError(self.id, f"it can't be reached from {self._worker.id!r}.")
 
     def _place(self) -> Endpoint:
-        if self._where is None or self.circle.is_over:
+        if self._where is None or self.delegation.is_over:
             raise ConnectionError("the client is gone")
         return self._where

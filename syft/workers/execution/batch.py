@@ -16,7 +16,7 @@ from syft.exceptions import IdNotUniqueError
 from syft.hook.functions import function_of
 from syft.hook.guards import GUARDS
 from syft.messaging.call_batch import HEAD, Step, StepsMessage, operation_of, read_id, read_ids
-from syft.workers.execution.execute import execute
+from syft.workers.execution.execute import execute, run_function
 from syft.workers.execution.router import handles
 from syft.workers.execution.session import Session
 
@@ -46,12 +46,7 @@ def take_steps(worker: BaseWorker, session: Session, message: StepsMessage) -> N
 
 
 class BatchExecutor:
-    """A batch of calls, with their results that are not stored yet.
-
-    Args:
-        worker: the worker that runs them.
-        session: the session of the client.
-    """
+    """A batch of calls, with their results that are not stored yet."""
 
     def __init__(self, worker: BaseWorker, session: Session) -> None:
         self.worker = worker
@@ -118,11 +113,7 @@ class BatchExecutor:
         if len(args) > 2 or result_id in self.made or result_id in self.store.objects:
             return False
         try:
-            if step[1] is torch.is_grad_enabled():
-                result = function_of(name)(*args)
-            else:
-                with torch.set_grad_enabled(step[1]):
-                    result = function_of(name)(*args)
+            result = run_function(function_of(name), tuple(args), {}, step[1])
         except Exception:  # the general path reports the error: the call has changed nothing
             return False
         if type(result) is not torch.Tensor:

@@ -56,6 +56,8 @@ def copy_value(value: object) -> Any:
 
 def pointers_in(obj: object) -> list[ObjectPointer]:
     """Return the pointers of an object that is about to be sent, or has just arrived."""
+    if is_plain(obj):
+        return []
     found: list[ObjectPointer] = []
     pending = list(iter_tensors(obj))
     while pending:
@@ -75,40 +77,28 @@ def prepare_transfer(obj: Any, destination: Any = None) -> None:
 
     A pointer to that worker itself becomes the object, and its claim would never be taken over.
     """
-    if is_plain(obj):
-        return
-    for pointer in pointers_in(obj):
+    pointers = pointers_in(obj)
+    for pointer in pointers:
         if destination is None or pointer.location is not destination:
             retain_for_transfer(pointer)
-    await_pointers(obj)
+    for pointer in pointers:
+        pointer.lease.stream.barrier()
 
 
 def await_pointers(obj: object) -> None:
     """Wait until the objects behind the pointers of an object are available to all workers."""
-    if is_plain(obj):
-        return
     for pointer in pointers_in(obj):
         pointer.lease.stream.barrier()
 
 
 def complete_transfer(obj: object) -> None:
     """Take over the claims that came with the pointers of an object."""
-    if is_plain(obj):
-        return
     for pointer in pointers_in(obj):
         adopt(pointer)
 
 
-def end_claims(obj: object) -> None:
-    """Offer the claims of an object's pointers to the receiver of their copies."""
-    offer_claims(obj)
-    drop_claims(obj)
-
-
 def offer_claims(obj: object) -> None:
     """Offer another claim on the objects behind an object's pointers: the receiver of copies may claim it at once."""
-    if is_plain(obj):
-        return
     for pointer in pointers_in(obj):
         if pointer.lease.owned:
             pointer.lease.stream.retain(pointer.id_at_location)
@@ -117,8 +107,6 @@ def offer_claims(obj: object) -> None:
 
 def drop_claims(obj: object) -> None:
     """Drop the claims of the pointers of an object that has left."""
-    if is_plain(obj):
-        return
     for pointer in pointers_in(obj):
         if pointer.lease.owned:
             pointer.lease.owned = False

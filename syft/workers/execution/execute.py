@@ -49,12 +49,7 @@ MAX_RANGE = 2**20
 
 
 def resolve(worker: BaseWorker, ref: Ref) -> Any:
-    """Return the object that a reference names, or its attribute.
-
-    Args:
-        worker: the worker that holds it.
-        ref: the reference.
-    """
+    """Return the object that a reference names, or its attribute."""
     obj = worker.object_store.get(ref.id)
     if ref.attribute is not None:
         names = ref.attribute.split(".", MAX_ATTRIBUTES)
@@ -77,12 +72,13 @@ def execute(worker: BaseWorker, session: Session, operation: Operation) -> Any:
         worker.progress.write(operation.cmd_name)
         if worker.vault.takes(operation):
             return worker.vault.execute(session, operation)
-    function, is_command = _function_of(worker, session, operation)
+    command = WORKER_COMMANDS.get(operation.cmd_name)
+    function = function_of(operation.cmd_name) if command is None else partial(command, worker, session)
     args = tuple([resolve(worker, arg) if type(arg) is Ref else _localize(worker, arg) for arg in operation.cmd_args])
     kwargs = operation.cmd_kwargs
     if kwargs and not all(type(value) in SCALARS for value in kwargs.values()):
         kwargs = _localize(worker, kwargs)
-    if worker.policy is not ALLOW_ALL and (is_command or _reaches_others((args, kwargs))):
+    if worker.policy is not ALLOW_ALL and (command is not None or _reaches_others((args, kwargs))):
         check_given(worker, session, operation, operation.cmd_name.removeprefix("syft."))
     bound_sizes(operation.cmd_name, args, kwargs)
     bound_size_tensors(operation.cmd_name, args, kwargs)
@@ -91,7 +87,7 @@ def execute(worker: BaseWorker, session: Session, operation: Operation) -> Any:
     if worker.object_store.object_manager is not None:
         worker.object_store.object_manager.check_result_size(session, operation, args, kwargs)
     try:
-        result = _run(function, args, kwargs, operation.grad_enabled)
+        result = run_function(function, args, kwargs, operation.grad_enabled)
     except Exception as error:
         _note_failure(worker, session, operation)
         reported = _reported(worker, session, operation, error)
@@ -100,20 +96,15 @@ def execute(worker: BaseWorker, session: Session, operation: Operation) -> Any:
         raise reported from None
     if worker.object_store.object_manager is not None:
         worker.object_store.object_manager.record_changes(session, operation)
-    if is_command and hasattr(result, "in_vault"):
+    if command is not None and hasattr(result, "in_vault"):
         return result.in_vault(worker, session, operation)
     return ResultStore(worker, session, operation, args, kwargs).register(result)
 
 
-def _function_of(worker: BaseWorker, session: Session, operation: Operation) -> tuple[Callable[..., Any], bool]:
-    """Return the function of an operation, and whether it acts on behalf of the worker."""
-    deputy = WORKER_COMMANDS.get(operation.cmd_name)
-    if deputy is None:
-        return function_of(operation.cmd_name), False
-    return partial(deputy, worker, session), True
-
-
-def _run(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: bool) -> Any:
+def run_function(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: bool
+) -> Any:
+    """Call a function in a mode of autograd."""
     if grad_enabled is torch.is_grad_enabled():
         return function(*args, **kwargs)
     with torch.set_grad_enabled(grad_enabled):

@@ -1,4 +1,4 @@
-"""Handlers of plans: run them, return pointers to their parameters, return copies."""
+"""Handlers of plans and protocols: run them, return pointers to parameters of plans, return copies."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from syft.codes import PLAN_CMDS
-from syft.core.id_provider import is_id
+from syft.core.context import acting_as
+from syft.core.id_provider import ID_PROVIDER, is_id
+from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import CommandNotAllowedError, ObjectNotFoundError, SerdeError
 from syft.hook.functions import register_command
 from syft.messaging.plan.plan import Plan
+from syft.messaging.protocol.base import AbstractProtocol
 from syft.pointers.pointer_plan import COPY_PLAN, PLAN_PARAMETERS, RUN_PLAN
+from syft.pointers.pointer_protocol import RUN_PROTOCOL
 from syft.workers.access.policy import check_release
-from syft.workers.execution.router import PLAN_COMMANDS
+from syft.workers.execution.copies import copy_of_held
+from syft.workers.execution.execute import WORKER_COMMANDS
+from syft.workers.execution.router import PLAN_COMMANDS, OutgoingCopy
 from syft.workers.execution.session import Session
 
 if TYPE_CHECKING:
@@ -47,13 +53,7 @@ def require_plan(plan: Plan) -> Plan:
 
 
 def fetch_plan(worker: BaseWorker, session: Session, *contents: object) -> Plan:
-    """Return a copy of a plan; the original stays here.
-
-    Args:
-        worker: the worker that holds it.
-        session: the session of the client.
-        *contents: its id, and whether the copy gets a new id.
-    """
+    """Return a copy of a plan; the original stays here. The contents are its id, and whether the copy gets a new id."""
     plan, copied = find_for_fetch(worker, session, contents, Plan, PLAN_CMDS.FETCH_PLAN)
     proxy: Plan = plan.copy()
     if not copied:
@@ -75,7 +75,36 @@ def find_for_fetch(
     return obj, copied
 
 
+def run_protocol(worker: BaseWorker, session: Session, protocol: Any, *args: object, **kwargs: object) -> Any:
+    """Run a protocol that is held here, on behalf of this worker.
+
+    A protocol runs plans, and a worker that runs a plan runs nothing else, so no protocol leads to another one and no
+    cycle is possible. The policy approved the client and every argument.
+    """
+    if not isinstance(protocol, AbstractProtocol):
+        raise CommandNotAllowedError(f"Running a {type(protocol).__name__} as a protocol")
+    with acting_as(worker):
+        result = protocol.run_here(*args, **kwargs)
+    # A result that is an argument would look like an argument changed in place, which may have been sent by value.
+    given = {id(leaf) for leaf in iter_tensors((args, kwargs))}
+    return map_tensors(
+        lambda leaf: leaf.clone() if id(leaf) in given and isinstance(leaf, torch.Tensor) else leaf, result
+    )
+
+
+def fetch_protocol(worker: Any, session: Session, *contents: Any) -> OutgoingCopy:
+    """Return a copy of a protocol; the original stays here. The contents are those of `fetch_plan`."""
+    protocol, copied = find_for_fetch(worker, session, contents, AbstractProtocol, PLAN_CMDS.FETCH_PROTOCOL)
+    # The copy gets claims of its own on the plans that the protocol points at.
+    proxy = copy_of_held(worker, protocol)
+    if copied:
+        proxy.id = ID_PROVIDER.pop()
+    return OutgoingCopy(proxy, session, contents[0], published=False)
+
+
 register_command(RUN_PLAN, run_plan)
 register_command(PLAN_PARAMETERS, plan_parameters)
 register_command(COPY_PLAN, copy_plan)
 PLAN_COMMANDS[PLAN_CMDS.FETCH_PLAN] = fetch_plan
+WORKER_COMMANDS[RUN_PROTOCOL] = run_protocol
+PLAN_COMMANDS[PLAN_CMDS.FETCH_PROTOCOL] = fetch_protocol

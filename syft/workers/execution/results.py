@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 # Calls that reveal a tensor's shape, dtype, graph and memory, not its values; they need no approval of the policy.
-FORM = frozenset(
+METADATA_CALLS = frozenset(
     f"torch.Tensor.{name}"
     for name in (
         "is_leaf.__get__ dim size numel nelement element_size is_floating_point is_complex is_signed __len__ "
@@ -38,38 +39,19 @@ FORM = frozenset(
         "is_same_size result_type can_cast is_signed is_floating_point is_complex numel is_conj is_neg"
     ).split()
 )
-_FORM_TYPES = (torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format)
+_METADATA_TYPES = (torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class ResultStore:
-    """Stores the tensors of a result and describes it for the client.
+    """Stores the tensors of a result and describes it for the client."""
 
-    Args:
-        worker: the worker that ran the operation.
-        session: the session of the client.
-        operation: the operation.
-        args: its arguments, resolved.
-        kwargs: its keyword arguments, resolved.
-    """
-
-    __slots__ = ("args", "kept", "kwargs", "next_id", "operation", "session", "worker")
-
-    def __init__(
-        self,
-        worker: BaseWorker,
-        session: Session,
-        operation: Operation,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> None:
-        self.worker = worker
-        self.session = session
-        self.operation = operation
-        self.args = args
-        self.kwargs = kwargs
-        ids = operation.return_ids
-        self.next_id: ObjectId | None = ids[0] if ids else None
-        self.kept: list[ObjectId] = []
+    worker: BaseWorker
+    session: Session
+    operation: Operation
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    kept: list[ObjectId] = dataclasses.field(default_factory=list)
 
     def register(self, result: object) -> Any:
         """Return the result with stored objects in place of values that need a pointer: all are stored, or none.
@@ -102,7 +84,7 @@ class ResultStore:
         if isinstance(result, AbstractObject):
             self._keep(result)
             return ObjectMeta(kind_of(result))
-        if isinstance(result, _FORM_TYPES) or self.operation.cmd_name in FORM:
+        if isinstance(result, _METADATA_TYPES) or self.operation.cmd_name in METADATA_CALLS:
             return result
         if type(result) is dict:
             return {key: self._register(item) for key, item in result.items()}
@@ -118,16 +100,16 @@ class ResultStore:
         return args[position] if position < len(args) else [*self.operation.cmd_kwargs.values()][position - len(args)]
 
     def _keep(self, obj: object) -> None:
-        if self.next_id is None:
+        if not self.operation.return_ids:
             raise SyftError(f"{self.operation.cmd_name} has a result, but the message has no id for it.")
-        if self.next_id in self.worker.object_store.objects:
+        obj_id = following_id(self.kept[-1]) if self.kept else self.operation.return_ids[0]
+        if obj_id in self.worker.object_store.objects:
             raise IdNotUniqueError(
-                f"Worker {self.worker.id!r} already holds an object with id {self.next_id!r}; "
+                f"Worker {self.worker.id!r} already holds an object with id {obj_id!r}; "
                 f"the result of {self.operation.cmd_name} is not kept."
             )
-        self.session.keep(self.next_id, obj)
-        self.kept.append(self.next_id)
-        self.next_id = following_id(self.next_id)
+        self.session.keep(obj_id, obj)
+        self.kept.append(obj_id)
 
     def _release(self, value: object) -> Any:
         """Return a Python value, if the policy releases every object that it was computed from."""

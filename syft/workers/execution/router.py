@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,7 +25,7 @@ from syft.messaging import message as m
 from syft.pointers.pointer_tensor import require_pointer
 from syft.tensors.private import check_private
 from syft.workers.access.policy import check_release
-from syft.workers.execution.copies import await_pointers, complete_transfer, copy_for, end_claims
+from syft.workers.execution.copies import await_pointers, complete_transfer, copy_for, drop_claims, offer_claims
 from syft.workers.execution.execute import execute, meta_of, resolve
 from syft.workers.execution.session import Session
 
@@ -66,7 +67,7 @@ def _holder(worker: Any, session: Session, claimant: Any) -> Session | None:
     if claimant is None:
         return session
     if session.via is not None:  # a worker that acts for a client gives claims to that client only
-        patron: Session = session if session.circle is None else session.circle.session
+        patron: Session = session if session.delegation is None else session.delegation.session
         return patron
     found: Session | None = worker.session_of(claimant)
     return found
@@ -103,31 +104,24 @@ def give_object(worker: BaseWorker, session: Session, message: m.ObjectRequestMe
     check_private(obj, user)
     check_release(worker, session, obj, "get", str(reason or ""), obj_id=obj_id)
     await_pointers(obj)
-    leaving = OutgoingObject(obj, session, obj_id, worker.object_store.claims.is_published(obj_id))
-    leaving.depart()
-    worker.object_store.pop(obj_id, f"it was fetched by {session.client_id!r}")
-    return leaving
+    store = worker.object_store
+    published, publisher = store.claims.is_published(obj_id), store.claims.publisher_of(obj_id)
+    # It stays on disk until it has arrived.
+    item = None if store.object_manager is None else store.object_manager.begin_fetch(obj_id)
+    store.pop(obj_id, f"it was fetched by {session.client_id!r}")
+    return OutgoingObject(obj, session, obj_id, published, publisher, item)
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class OutgoingObject:
     """An object in a response; its claims leave with it once it has been copied or serialized."""
 
-    __slots__ = ("item", "obj", "obj_id", "published", "publisher", "session")
-
-    def __init__(self, obj: object, session: Session, obj_id: ObjectId, published: bool) -> None:
-        self.obj = obj
-        self.session = session
-        self.obj_id = obj_id
-        self.published = published
-        self.publisher: object = None
-        self.item: Any = None  # the store's handle of it
-
-    def depart(self) -> None:
-        """Record its owner; it stays on disk until it has arrived."""
-        store = self.session.worker.object_store
-        self.publisher = store.claims.publisher_of(self.obj_id)
-        if store.object_manager is not None:
-            self.item = store.object_manager.begin_fetch(self.obj_id)
+    obj: Any
+    session: Session
+    obj_id: ObjectId
+    published: bool
+    publisher: object = None
+    item: Any = None  # the store's handle of it
 
     def stay(self) -> None:
         """Put the object back: it could not leave."""
@@ -150,7 +144,8 @@ class OutgoingObject:
         except Exception:
             self.stay()
             raise
-        end_claims(self.obj)
+        offer_claims(self.obj)
+        drop_claims(self.obj)
         self.gone()
         complete_transfer(proxy)
         return proxy
@@ -276,16 +271,22 @@ def run_batch(worker: BaseWorker, session: Session, message: m.BatchMessage) -> 
     return tuple(answers)
 
 
-def put_back(response: object) -> None:
-    """Put the objects of a response back that is not sent."""
+def outgoing(response: object) -> Iterator[OutgoingObject]:
+    """Yield the objects that leave with a response."""
     if isinstance(response, OutgoingObject):
-        try:
-            response.stay()
-        except (IdNotUniqueError, QuotaExceededError) as error:  # its id or its room is taken by now
-            logger.warning("An object that did not arrive could not be put back: %s", error)
+        yield response
     elif type(response) is tuple:
         for part in response:
-            put_back(part)
+            yield from outgoing(part)
+
+
+def put_back(response: object) -> None:
+    """Put the objects of a response back that is not sent."""
+    for leaving in outgoing(response):
+        try:
+            leaving.stay()
+        except (IdNotUniqueError, QuotaExceededError) as error:  # its id or its room is taken by now
+            logger.warning("An object that did not arrive could not be put back: %s", error)
 
 
 @handles(m.PlanCommandMessage)

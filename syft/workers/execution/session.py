@@ -17,12 +17,7 @@ serving: contextvars.ContextVar[Session | None] = contextvars.ContextVar("syft_s
 
 
 class Session:
-    """One client at one worker; its temporary objects are deleted when it ends.
-
-    Args:
-        worker: the worker.
-        client_id: the authenticated id of the client.
-    """
+    """One client at one worker, by its authenticated id; its temporary objects are deleted when it ends."""
 
     # Whether its messages are served in a thread of its own, so that a handler may wait for other sessions.
     may_wait = False
@@ -33,7 +28,7 @@ class Session:
     # The authenticated role of the client at this worker: "owner" or "user".
     role: str = "user"
     # The delegation of the client over this session, if it introduced workers (see delegation.grants).
-    circle: Any = None
+    delegation: Any = None
     # The resumable session of a server, if the client connected to one.
     conversation: Any = None
     # The purpose of the client's connection, if limited: `model:NAME`, or `dealer:NAME` (see grid.isolation).
@@ -77,11 +72,7 @@ class Session:
     def keep(self, obj_id: ObjectId, obj: object, published: bool = False, is_own_id: bool = True) -> None:
         """Store an object for the client; unless published it is deleted with the session at the latest.
 
-        Args:
-            obj_id: its id.
-            obj: the object.
-            published: whether it stays until it is deleted.
-            is_own_id: whether the client chose the id; False if the worker did, or approved it before.
+        `is_own_id` is False if the worker chose the id, or approved it before.
         """
         if is_own_id and not self.worker.takes_any_id:
             check_user_id(obj_id)
@@ -105,8 +96,8 @@ class Session:
     def close(self) -> None:
         """Drop every claim of the client."""
         self.is_closed = True
-        if self.circle is not None and self.circle.session is self:
-            self.circle.close()
+        if self.delegation is not None and self.delegation.session is self:
+            self.delegation.close()
         store = self.worker.object_store
         for obj_id in self.temporaries:
             self.release(obj_id)

@@ -39,7 +39,7 @@ MAX_ORDER = 1 << 16
 # Seconds between checks whether the maker is still the parent of this process.
 _LOOK = 2.0
 # Seconds that a request waits for an order that, according to its client, was given.
-_PATIENCE = 10.0
+_ORDER_TIMEOUT = 10.0
 
 
 class ServedWorker(BaseWorker, FederatedClient):
@@ -59,16 +59,11 @@ class ServedWorker(BaseWorker, FederatedClient):
     def await_orders(self, count: int) -> None:
         """Wait until a number of orders were executed; for a limited time, since the number is the client's claim."""
         with self._order_followed:
-            self._order_followed.wait_for(lambda: self._orders_followed >= count, _PATIENCE)
+            self._order_followed.wait_for(lambda: self._orders_followed >= count, _ORDER_TIMEOUT)
 
 
 class ProcessPeer(PeerWorker):
-    """A worker that is reached by an address that its maker supplied.
-
-    Args:
-        id: the name of the worker.
-        address: its address.
-    """
+    """A worker that is reached by an address that its maker supplied."""
 
     lost_reason = "its process can't be reached."
 
@@ -90,11 +85,7 @@ class ProcessPeer(PeerWorker):
 
 
 class ChildProcess:
-    """The contents of a worker's process: the worker, and a listener for the clients that its maker admits.
-
-    Args:
-        listener: the listening socket.
-    """
+    """The contents of a worker's process: the worker, and a listener for the clients that its maker admits."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._socket = listener
@@ -116,13 +107,7 @@ class ChildProcess:
             self.follow(number, contents)
 
     def follow(self, number: int, written: Bytes, *more: object) -> None:
-        """Execute an order.
-
-        Args:
-            number: its number, from 1.
-            written: the serialized order.
-            *more: further arguments that are not serialized.
-        """
+        """Execute a serialized order by its number, from 1; further arguments are not serialized."""
         order = deserialize(written)
         if type(order) is not tuple or not order or order[0] not in self._orders:
             raise SerdeError("The maker of this process sent a frame that is not an order.")

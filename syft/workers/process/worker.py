@@ -70,13 +70,6 @@ class ProcessWorker(SpawnedWorker):
         >>> bob.stop()
     """
 
-    if not TYPE_CHECKING:  # type checkers read __init__; subclasses may have further arguments
-
-        def __new__(cls, *args, **kwargs):
-            """Return the registered worker of this id, if there is one and its process is alive."""
-            known = cls._registered(args, kwargs)
-            return super().__new__(cls) if known is None or not known.is_alive() else known
-
     def __init__(
         self,
         hook: TorchHook | None = None,
@@ -86,48 +79,19 @@ class ProcessWorker(SpawnedWorker):
         auto_add: bool = True,
         threads: int = 1,
     ) -> None:
-        if "_child" in self.__dict__:
+        if "_handle" in self.__dict__:
             self.load_data(data or ())
             return
-        self._child = ChildHandle(id, threads, verbose)
+        self._handle: ChildHandle = ChildHandle(id, threads, verbose)
         super().__init__(hook, id, data, verbose=verbose, auto_add=auto_add)
-
-    @property
-    def pid(self) -> int:
-        """The id of the worker's process."""
-        return self._child.process.pid
-
-    @property
-    def port(self) -> int:
-        """The port on this machine at which the worker's process listens."""
-        return self._child.port
-
-    def is_alive(self) -> bool:
-        """Return whether the worker's process is alive."""
-        return not self._child.is_detached and self._child.process.poll() is None
-
-    @property
-    def orders_given(self) -> int:
-        """The number of orders that the worker's process was given."""
-        return self._child.orders
-
-    def why_lost(self) -> str:
-        """Return the known reason why the worker can't be reached."""
-        return self._child.why_lost()
-
-    def _control(self, order: tuple[Any, ...]) -> None:
-        self._child.control(order)
-
-    def _end(self) -> None:
-        self._child.end()
 
     def open_stream(self, client: BaseWorker) -> SocketStream:
         """Open a stream from a client of this process."""
-        if self._child.is_detached:
+        if self._handle.is_detached:
             raise WorkerLostError(self.id, FORKED)
         address = self.admit(client.id)
         try:
-            sock = handshake.connect(address, timeout=self._child.patience)
+            sock = handshake.connect(address, timeout=self._handle.start_timeout)
         except OSError:
             raise WorkerLostError(self.id, self.why_lost()) from None
         stream: SocketStream = self._arrives(SocketStream(client, self, sock))
@@ -135,16 +99,10 @@ class ProcessWorker(SpawnedWorker):
 
 
 class ChildHandle:
-    """The process of a worker, as seen by the process that made it.
-
-    Args:
-        worker_id: the id of the worker.
-        threads: the number of threads that torch uses there.
-        verbose: log every message there.
-    """
+    """The process of a worker, as seen by the process that made it."""
 
     # Seconds that a new interpreter may take until it answers, on a busy machine.
-    patience = 60.0
+    start_timeout = 60.0
 
     def __init__(self, worker_id: ObjectId, threads: int, verbose: bool) -> None:
         if os.name != "posix":
@@ -159,7 +117,9 @@ class ChildHandle:
             theirs.close()
         self._pipe = SocketPipe(ours)
         self._connection = FramedConnection(self._pipe, limit=0)
-        self._number = 0
+        self.pid = self.process.pid
+        # The number of orders given.
+        self.orders = 0
         self.is_detached = False
         self._order = threading.Lock()
         self.control(("serve", worker_id, threads, verbose))
@@ -173,17 +133,16 @@ class ChildHandle:
         self._order = threading.Lock()
         self._pipe.detach_after_fork()
 
-    @property
-    def orders(self) -> int:
-        """The number of orders given."""
-        return self._number
+    def is_alive(self) -> bool:
+        """Return whether the process is alive."""
+        return not self.is_detached and self.process.poll() is None
 
     def control(self, order: tuple[Any, ...]) -> None:
         """Send an order to the process; one that has exited receives nothing."""
         with self._order:
-            self._number += 1
+            self.orders += 1
             if not self.is_detached:
-                self._connection.write_soon(CONTROL, self._number, serialize(order))
+                self._connection.write_soon(CONTROL, self.orders, serialize(order))
 
     def why_lost(self) -> str:
         """Return how the process exited, or that it does not answer."""

@@ -27,18 +27,14 @@ from syft.workers.ray.stream import Frame, RayStream, pack, unpack
 from syft.workers.transport import handshake
 from syft.workers.transport.framing import AFTER, ANSWER, REQUEST
 from syft.workers.transport.handshake import Address
-from syft.workers.transport.pipelined import PipelinedStream
+from syft.workers.transport.pipelined import pass_on_releases
 from syft.workers.transport.request_codec import answer
 
 logger = logging.getLogger("syft.workers")
 
 
 class WorkerActor:
-    """The class of the Ray actor.
-
-    Args:
-        order: the first order, serialized, which names the worker to serve.
-    """
+    """The class of the Ray actor; its first order, serialized, names the worker to serve."""
 
     def __init__(self, order: bytes) -> None:
         self._process = ActorProcess(handshake.listen(), package().get_runtime_context().current_actor)
@@ -67,13 +63,7 @@ class WorkerActor:
             logger.exception("An order could not be executed")
 
     async def open(self, key: bytes, client_id: ObjectId, client: Any = None) -> None:
-        """Begin a session.
-
-        Args:
-            key: its key.
-            client_id: the id of the client.
-            client: the handle of the client's own actor, if it is in one.
-        """
+        """Begin a session; `client` is the handle of the client's own actor, if it is in one."""
         worker = self._process.worker
         if not is_id(client_id) or key in self._visits or worker is None:
             raise SerdeError("This session can't begin: its client has no valid id, or its key is in use.")
@@ -107,12 +97,7 @@ class WorkerActor:
 
 
 class Reorderer:
-    """Passes items on in the order of their numbers: Ray guarantees no order.
-
-    Args:
-        then: called with each number and item, in order.
-        first: the first number.
-    """
+    """Passes items on in the order of their numbers, from `first`: Ray guarantees no order."""
 
     def __init__(self, then: Callable[[int, Any], None], first: int = 1) -> None:
         self._then = then
@@ -128,12 +113,7 @@ class Reorderer:
 
 
 class ActorSession:
-    """The session of a client, with a thread that responds to its requests in order.
-
-    Args:
-        worker: the worker.
-        client_id: the client.
-    """
+    """The session of a client, with a thread that responds to its requests in order."""
 
     def __init__(self, worker: ServedWorker, client_id: ObjectId) -> None:
         self._worker = worker
@@ -173,20 +153,13 @@ class ActorSession:
             written = answer(self._worker, self._session, contents)
             if written:
                 answers.append((ANSWER, number, written))
-        for stream in list(self._worker._streams.values()):
-            if isinstance(stream, PipelinedStream):
-                stream.pass_on()
+        pass_on_releases(self._worker)
         packed, apart = pack(answers)
         return (packed, *apart) if apart else packed
 
 
 class ActorProcess(ChildProcess):
-    """The contents of an actor's process.
-
-    Args:
-        listener: the listening socket.
-        mine: the handle of the actor.
-    """
+    """The contents of an actor's process."""
 
     def __init__(self, listener: socket.socket, mine: Any) -> None:
         super().__init__(listener)
@@ -210,14 +183,7 @@ class ActorProcess(ChildProcess):
 
 
 class RayPeer(PeerWorker):
-    """A worker in another actor.
-
-    Args:
-        id: the name of the worker.
-        host: the handle of its actor.
-        address: their secrets; the port is requested when needed.
-        mine: the handle of the actor that connects to it.
-    """
+    """A worker in another actor; `mine` is the handle of the actor that connects to it."""
 
     lost_reason = "its actor can't be reached."
 
@@ -255,11 +221,7 @@ class RayPeer(PeerWorker):
 
 
 class UnreachableWorker(PeerWorker):
-    """A worker in the process of a client on another machine, which an actor can't reach.
-
-    Args:
-        id: the name of the worker.
-    """
+    """A worker in the process of a client on another machine, which an actor can't reach."""
 
     def open_stream(self, client: BaseWorker) -> Any:
         """Raise an error that explains the alternative."""

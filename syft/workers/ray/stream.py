@@ -23,7 +23,7 @@ from syft.core.labels import tags_of
 from syft.core.references import TensorMeta
 from syft.exceptions import SerdeError, SyftError, WorkerLostError
 from syft.workers.ray.cluster import connection, explain, package
-from syft.workers.transport.framing import AFTER, ANSWER, REQUEST
+from syft.workers.transport.framing import AFTER, ANSWER, HEADER, REQUEST
 from syft.workers.transport.pipe import Bytes
 from syft.workers.transport.pipelined import Line, PipelinedStream
 
@@ -41,7 +41,6 @@ _WAITING = 64 << 20
 # Seconds until the first response of an actor, which has to start and to import this library.
 PATIENCE = 120.0
 KEY_BYTES = 16
-_HEADER = struct.Struct("<BQQ")
 _ELSEWHERE = 0x80
 
 Frame = tuple[int, int, Any]
@@ -53,9 +52,9 @@ def pack(frames: Iterable[Frame]) -> tuple[bytes, list[Any]]:
     large = []
     for kind, number, contents in frames:
         if len(contents) < _LARGE:
-            pieces += (_HEADER.pack(kind, number, len(contents)), contents)
+            pieces += (HEADER.pack(kind, number, len(contents)), contents)
         else:
-            pieces.append(_HEADER.pack(kind | _ELSEWHERE, number, len(contents)))
+            pieces.append(HEADER.pack(kind | _ELSEWHERE, number, len(contents)))
             large.append(np.frombuffer(contents, dtype=np.uint8))
     return b"".join(pieces), large
 
@@ -67,10 +66,10 @@ def unpack(head: Bytes, large: Sequence[Any]) -> Iterator[Frame]:
     position = 0
     while position < len(view):
         try:
-            kind, number, length = _HEADER.unpack_from(view, position)
+            kind, number, length = HEADER.unpack_from(view, position)
         except struct.error:
             raise SerdeError("The frames sent to an actor are truncated.") from None
-        position += _HEADER.size
+        position += HEADER.size
         if kind & _ELSEWHERE:
             contents = memoryview(next(apart, b"")).toreadonly()
         else:
@@ -84,11 +83,7 @@ def unpack(head: Bytes, large: Sequence[Any]) -> Iterator[Frame]:
 class RayStream(PipelinedStream):
     """A stream to a worker in a Ray actor.
 
-    Args:
-        client: the worker that sends requests.
-        location: the worker that responds.
-        host: the handle of its actor.
-        mine: the handle of the client's own actor, if it is in one; its session ends with it.
+    `mine` is the handle of the client's own actor, if it is in one; the session ends with it.
     """
 
     def __init__(self, client: BaseWorker, location: BaseWorker, host: Any, mine: Any = None) -> None:
@@ -108,9 +103,7 @@ class RayStream(PipelinedStream):
         self._underway: collections.deque[tuple[Any, int]] = collections.deque()
         self._broken = ""
         self._open(mine)
-        name = f"syft {client.id} to {location.id}"
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        self._start(self._run)
 
     def _open(self, mine: Any) -> None:
         try:

@@ -59,17 +59,6 @@ class RayWorker(SpawnedWorker):
         >>> bob.stop()  # doctest: +SKIP
     """
 
-    if not TYPE_CHECKING:  # type checkers read __init__; subclasses may have further arguments
-
-        def __new__(cls, *args, **kwargs):
-            """Return the registered worker of this id, if there is one and its actor is alive."""
-            known = cls._registered(args, kwargs)
-            if known is not None and known.is_alive():
-                return known
-            if known is not None:
-                known._end()  # Ray may have restarted it, without its objects
-            return super().__new__(cls)
-
     def __init__(
         self,
         hook: TorchHook | None = None,
@@ -80,10 +69,10 @@ class RayWorker(SpawnedWorker):
         auto_add: bool = True,
         threads: int = 1,
     ) -> None:
-        if "_actor" in self.__dict__:
+        if "_handle" in self.__dict__:
             self.load_data(data or ())
             return
-        self._actor = Actor(id, threads, verbose, dict(actor_options or {}))
+        self._handle: Actor = Actor(id, threads, verbose, dict(actor_options or {}))
         super().__init__(hook, id, data, verbose=verbose, auto_add=auto_add)
 
     # --- the actor --------------------------------------------------------------------------------------------
@@ -91,7 +80,7 @@ class RayWorker(SpawnedWorker):
     @property
     def actor(self) -> Any:
         """Ray's handle of the actor."""
-        return self._actor.handle
+        return self._handle.handle
 
     @property
     def node_id(self) -> str:
@@ -112,28 +101,21 @@ class RayWorker(SpawnedWorker):
 
     @property
     def _place(self) -> tuple[str, int, int]:
-        place = self._actor.place()
+        place = self._handle.place()
         if place is None:
             raise WorkerLostError(self.id, self.why_lost())
         return place
 
-    @property
-    def orders_given(self) -> int:
-        """The number of orders that the actor was given."""
-        return self._actor.orders
-
-    def is_alive(self) -> bool:
-        """Return whether the actor is alive, or starting."""
-        return self._actor.is_alive()
+    def _can_be_reused(self) -> bool:
+        if not self.is_alive():
+            self._end()  # Ray may have restarted it, without its objects
+            return False
+        return True
 
     def is_on_this_machine(self) -> bool:
         """Return whether the actor is on this machine."""
-        place = self._actor.place()
+        place = self._handle.place()
         return place is not None and place[0] == cluster.this_node()
-
-    def why_lost(self) -> str:
-        """Return the known reason why the worker can't be reached."""
-        return self._actor.why_lost()
 
     def reaches(self, destination: BaseWorker) -> bool:
         """Return whether the actor reaches another worker by itself."""
@@ -143,41 +125,28 @@ class RayWorker(SpawnedWorker):
         """Open a stream from a client of this process."""
         if not self.is_alive():
             raise WorkerLostError(self.id, self.why_lost())
-        stream: RayStream = self._arrives(RayStream(client, self, self._actor.handle))
+        stream: RayStream = self._arrives(RayStream(client, self, self._handle.handle))
         return stream
 
     def _introduce(self, worker: BaseWorker) -> None:
         """Inform the actor how to reach another worker: by its own actor, or on the machine of this process."""
         if isinstance(worker, RayWorker):
-            if not worker._actor.is_connected():  # Ray crashes on a handle of a cluster that has ended
+            if not worker._handle.is_connected():  # Ray crashes on a handle of a cluster that has ended
                 return
             secrets = worker._secrets_for(self.id)
-            self._actor.control(("meet actor", worker.id, secrets.token, secrets.proof), worker._actor.handle)
+            self._handle.control(("meet actor", worker.id, secrets.token, secrets.proof), worker._handle.handle)
             return
         address = self._way_to(worker)
         if address is not None:
             node = cluster.this_node()
             self._control(("meet", worker.id, address.port, address.token, address.proof, node))
 
-    def _control(self, order: tuple[Any, ...]) -> None:
-        self._actor.control(order)
-
-    def _end(self) -> None:
-        self._actor.end()
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__} id:{self.id}{'' if self.is_alive() else ' (its actor ended)'}>"
 
 
 class Actor:
-    """The actor of a worker, as seen by the process that made it.
-
-    Args:
-        worker_id: the id of the worker.
-        threads: the number of threads that torch uses there.
-        verbose: log every message there.
-        options: Ray's options of the actor.
-    """
+    """The actor of a worker, as seen by the process that made it."""
 
     def __init__(self, worker_id: ObjectId, threads: int, verbose: bool, options: dict[str, Any]) -> None:
         refused = sorted(_OURS & set(options))
@@ -223,7 +192,8 @@ class Actor:
         if not self.is_connected():
             return "Ray was shut down."
         if not self._is_gone(_DOUBT):
-            return "its actor does not answer." if self._is_up() else self._why_not_up()
+            is_up = bool(self._ray.wait([self._asked], timeout=0)[0])
+            return "its actor does not answer." if is_up else self._why_not_up()
         try:
             self._ray.get(self._watch)
         except Exception as error:
@@ -236,9 +206,6 @@ class Actor:
 
     def _is_gone(self, timeout: float) -> bool:
         return bool(self._ray.wait([self._watch], timeout=timeout)[0])
-
-    def _is_up(self) -> bool:
-        return bool(self._ray.wait([self._asked], timeout=0)[0])
 
     def _why_not_up(self) -> str:
         free = self._ray.available_resources()

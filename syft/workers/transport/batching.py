@@ -15,6 +15,7 @@ from syft.core.id_provider import ObjectId
 from syft.core.references import SameAs, TensorMeta
 from syft.messaging.call_batch import ID_BYTES, MAX_ARGUMENTS, MAX_STEPS, Step, StepsMessage
 from syft.pointers.pointer_tensor import PointerTensor
+from syft.serde.compression import UNCOMPRESSED
 from syft.workers.transport.gradient_cache import leaves_gradients
 from syft.workers.transport.request_codec import is_passing_on, write_request
 from syft.workers.transport.shape_inference import WORKERS_DEFAULT, infer
@@ -30,18 +31,8 @@ _MAX_SPECS = 4096
 _MIN_INT, _MAX_INT = -(2**63), 2**64
 
 
-class _Uncompressed:
-    """Stands for a client without compression: ids are random, so trying to compress them takes longer than sending."""
-
-    compression = "none"
-
-
 class CallBatch:
-    """The calls of one stream that wait to be sent together; its stream holds the lock.
-
-    Args:
-        client: the worker that sends them.
-    """
+    """The calls of one stream that wait to be sent together; its stream holds the lock."""
 
     def __init__(self, client: BaseWorker) -> None:
         self._client = client
@@ -65,7 +56,8 @@ class CallBatch:
         """Empty the batch; returns it as a request, and the lines of its calls."""
         steps, lines = tuple(self._steps), tuple(self._lines)
         self.clear()
-        writer = self._client if getattr(self._client, "compression", None) is not None else _Uncompressed
+        # Ids are random, so trying to compress them takes longer than sending.
+        writer = UNCOMPRESSED if getattr(self._client, "compression", None) is None else self._client
         return write_request(writer, (), StepsMessage(steps), False, hops=0), lines
 
     def clear(self) -> None:
@@ -77,14 +69,7 @@ class CallBatch:
 def encode_call(
     location: BaseWorker, name: str, args: tuple[Any, ...], base: ObjectId
 ) -> tuple[list[Any], ResultSpec] | None:
-    """Encode a call for a batch; returns the entry and the spec of its result, or None if it must be sent alone.
-
-    Args:
-        location: the worker that runs it.
-        name: the wire name of the call.
-        args: its arguments: pointers and numbers.
-        base: the id of its result.
-    """
+    """Encode a call for a batch; returns the entry and the spec of its result, or None if it must be sent alone."""
     if get_default_dtype() is not WORKERS_DEFAULT:
         return None
     grad_enabled = torch.is_grad_enabled()

@@ -14,7 +14,7 @@ import os
 import socket
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from syft.config import current, override
 
@@ -27,20 +27,12 @@ FORKED = "it was opened by another process, from which this one was forked; conn
 _LAST_SECONDS = 5.0
 
 
-class Forkable(Protocol):
-    """An object that belongs to the process that opened it."""
-
-    def detach_after_fork(self) -> None:
-        """Leave it to the process from which this one was forked. Takes no lock, which would never be released."""
-        ...
-
-
 _open: weakref.WeakSet[Any] = weakref.WeakSet()
 _streams: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def belongs_here(thing: Forkable) -> None:
-    """Abandon an object in processes that are forked from this one."""
+def belongs_here(thing: Any) -> None:
+    """Call `detach_after_fork` of an object in forked processes; it must take no lock."""
     _open.add(thing)
 
 

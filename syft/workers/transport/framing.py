@@ -38,14 +38,14 @@ class ReadDeadline:
     """Time limits for the bytes of one frame: neither a single pause nor the whole may take too long.
 
     Args:
-        patience: seconds that the peer may pause once a frame has begun; None: any time.
+        pause_timeout: seconds that the peer may pause once a frame has begun; None: any time.
         within: seconds until the whole frame must have arrived; None: it may begin at any time.
     """
 
-    __slots__ = ("_began", "_end", "_patience", "is_begun")
+    __slots__ = ("_began", "_end", "_pause_timeout", "is_begun")
 
-    def __init__(self, patience: float | None, within: float | None) -> None:
-        self._patience = patience
+    def __init__(self, pause_timeout: float | None, within: float | None) -> None:
+        self._pause_timeout = pause_timeout
         self._end = None if within is None else time.monotonic() + within
         self._began: float | None = None
         self.is_begun = False
@@ -54,20 +54,16 @@ class ReadDeadline:
         """Return the seconds left for the next bytes, given the number of bytes that arrived; None: no limit."""
         if self._end is not None:
             return max(0.0, self._end - time.monotonic())
-        if self._patience is None or not self.is_begun:
+        if self._pause_timeout is None or not self.is_begun:
             return None
         now = time.monotonic()
         if self._began is None:
             self._began = now
-        return max(0.0, min(self._patience, self._began + self._patience + arrived / MIN_RATE - now))
+        return max(0.0, min(self._pause_timeout, self._began + self._pause_timeout + arrived / MIN_RATE - now))
 
 
 class RefusedBody(bytearray):
-    """Replaces the contents of a frame that the budget has no room for; they were dropped as they arrived.
-
-    Args:
-        error: the reason.
-    """
+    """Replaces the contents of a frame that the budget has no room for; they were dropped as they arrived."""
 
     def __init__(self, error: ByteBudgetError) -> None:
         super().__init__()
@@ -126,7 +122,7 @@ class FramedConnection:
 
         Args:
             within: seconds until all of it must have arrived. By default it may begin at any time; then no pause may
-                exceed the pipe's patience, and the average rate must be at least MIN_RATE.
+                exceed the pipe's `pause_timeout`, and the average rate must be at least MIN_RATE.
 
         Returns:
             Contents of type `RefusedBody` if the budget has no room for them and `drops_refused` is set.
@@ -137,7 +133,7 @@ class FramedConnection:
         held = self._held
         if held is not None:
             held.release()  # the previous frame was processed
-        deadline = ReadDeadline(self.patience, within)
+        deadline = ReadDeadline(self.pause_timeout, within)
         header = self._receive(HEADER.size, deadline)
         if header is None:
             return None
@@ -152,7 +148,7 @@ class FramedConnection:
     def _read_large(self, held: Holding, kind: int, number: int, length: int, deadline: ReadDeadline) -> Frame | None:
         """Read the contents of a frame once the budget has room for all of it."""
         try:
-            held.take(length, within=(self.patience or 0.0) / 2)
+            held.take(length, within=(self.pause_timeout or 0.0) / 2)
         except ByteBudgetError as error:
             if not self._drops_refused:
                 raise SerdeError(str(error)) from None
@@ -183,9 +179,9 @@ class FramedConnection:
         return True
 
     @property
-    def patience(self) -> float | None:
+    def pause_timeout(self) -> float | None:
         """Seconds that the peer may pause in the middle of a frame."""
-        return self._pipe.patience
+        return self._pipe.pause_timeout
 
     def _receive(self, size: int, deadline: ReadDeadline) -> bytearray | None:
         """Receive a number of bytes. Memory is allocated for bytes that arrived, not for those a header announces."""

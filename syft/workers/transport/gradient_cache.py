@@ -68,12 +68,7 @@ class GradientCache:
         self._together: dict[ObjectId, None] = {}
 
     def meta_of(self, obj_id: ObjectId, ask: Callable[[m.Message], Any]) -> TensorMeta | None:
-        """Return the metadata of a tensor's gradient; None if it has none.
-
-        Args:
-            obj_id: the id of the tensor at the worker.
-            ask: sends a message to the worker, and returns the response.
-        """
+        """Return the metadata of a tensor's gradient; None if it has none."""
         now = _time[0]
         if self._at is not now:
             self._known.clear()
@@ -126,18 +121,16 @@ class GradientCache:
             self._note_call(message)
         elif kind is m.BatchMessage:
             for part in message.contents:
-                self._note_part(part)
+                if type(part) is not m.ObjectMessage:
+                    self.note(part)
+                elif (
+                    isinstance(part.contents, torch.Tensor) and part.contents.requires_grad and part.obj_id is not None
+                ):
+                    self._join(part.obj_id)
         elif kind is m.ObjectRequestMessage:
             self.forget(message.contents[0])
         elif kind is not m.ObjectMessage and kind not in QUIET:
             _time[0] = object()
-
-    def _note_part(self, part: m.Message) -> None:
-        if type(part) is m.ObjectMessage:
-            if isinstance(part.contents, torch.Tensor) and part.contents.requires_grad and part.obj_id is not None:
-                self._join(part.obj_id)
-        else:
-            self.note(part)
 
     def _note_call(self, call: m.Operation) -> None:
         if call.cmd_name == SET_GRAD and type(call.cmd_args[0]) is Ref and call.cmd_args[0].attribute is None:

@@ -52,13 +52,7 @@ def listen() -> socket.socket:
 
 
 def connect(address: Address, purpose: str = "", timeout: float = HANDSHAKE_SECONDS) -> socket.socket:
-    """Connect to a worker and authenticate each other.
-
-    Args:
-        address: the port and the secrets.
-        purpose: the purpose of the connection; empty: a stream.
-        timeout: seconds to wait.
-    """
+    """Connect to a worker for a purpose (empty: a stream), and authenticate each other."""
     sock = socket.create_connection((LOOPBACK, address.port), timeout=timeout)
     try:
         sock.sendall(hello(address.token, purpose))
@@ -94,13 +88,7 @@ def ready(sock: socket.socket) -> socket.socket:
 
 
 def receive_exactly(sock: socket.socket, size: int, deadline: float | None = None) -> bytes:
-    """Receive an exact, small number of bytes.
-
-    Args:
-        sock: the socket.
-        size: the number of bytes.
-        deadline: time of the monotonic clock when all must have arrived; None: the timeout of the socket applies.
-    """
+    """Receive an exact, small number of bytes by a deadline; without one the timeout of the socket applies."""
     received = b""
     while len(received) < size:
         if deadline is not None:

@@ -7,7 +7,6 @@ later call, with the line that issued the failing one.
 from __future__ import annotations
 
 import queue
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
@@ -78,9 +77,7 @@ class ThreadStream(PipelinedStream):
         self.session = location.open_session(client.id)
         self.session.may_wait = True
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        name = f"syft {client.id} to {location.id}"
-        self._thread = threading.Thread(target=self._deliver_all, name=name, daemon=True)
-        self._thread.start()
+        self._start(self._deliver_all)
 
     def flush(self) -> None:
         """Drop the claims released so far, without a message: the worker is in this process."""

@@ -24,10 +24,10 @@ class Pipe(Protocol):
     """Carries bytes in order.
 
     Attributes:
-        patience: seconds that the peer may pause in the middle of a frame; None: the pipe itself detects a lost peer.
+        pause_timeout: seconds that the peer may pause in the middle of a frame; None: the pipe detects a lost peer.
     """
 
-    patience: float | None
+    pause_timeout: float | None
 
     def recv(self, within: float | None = None) -> bytes | memoryview:
         """Return bytes, valid until the next call; empty at the end, or if none arrive within the given seconds."""
@@ -46,24 +46,12 @@ class Pipe(Protocol):
         ...
 
 
-class ClientPipe(Pipe, Protocol):
-    """A pipe of the side that connects."""
-
-    def finish(self) -> None:
-        """Announce the end of the data."""
-        ...
-
-    def detach_after_fork(self) -> None:
-        """Close the handle in this process only; the process it was forked from keeps the connection."""
-        ...
-
-
 class SocketPipe:
     """The bytes of a connected socket.
 
     Args:
         sock: the socket; a timeout of its own applies to reads and writes without another limit.
-        patience: seconds that the peer may pause in the middle of a frame; None: any time.
+        pause_timeout: seconds that the peer may pause in the middle of a frame; None: any time.
         send_timeout: seconds that the peer may take to make room for more bytes; None: the timeout of the socket.
         context: verifies the certificate of the server; None: no TLS.
         host: the name that the certificate must be for.
@@ -73,13 +61,13 @@ class SocketPipe:
         self,
         sock: socket.socket,
         *,
-        patience: float | None = None,
+        pause_timeout: float | None = None,
         send_timeout: float | None = None,
         context: ssl.SSLContext | None = None,
         host: str = "",
     ) -> None:
         self._sock = sock
-        self.patience = patience
+        self.pause_timeout = pause_timeout
         self._send_timeout = send_timeout
         self._buffer = memoryview(bytearray(_READ))
         self._lock = threading.Lock()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,12 @@ class PipelinedStream(Stream):
     def is_replaced(self) -> bool:  # type: ignore[override]
         """Whether the next call to the worker opens another stream: this one belongs to another process."""
         return self._is_detached
+
+    def _start(self, target: Callable[[], None]) -> None:
+        """Start the thread of the stream."""
+        name = f"syft {self.client.id} to {self.location.id}"
+        self._thread = threading.Thread(target=target, name=name, daemon=True)
+        self._thread.start()
 
     @property
     def is_over(self) -> bool:
@@ -141,7 +148,7 @@ class PipelinedStream(Stream):
             try:
                 return self._ask(message, failures)
             except NotDoneError as error:  # the failure is recorded by now, or was reported elsewhere
-                self._failures = max(self._failures, _failures_of(error))
+                self._failures = max(self._failures, _step_of(error))
             except (WorkerLostError, SessionEndedError):
                 self.raise_failure()  # the session may have ended because of an earlier call
                 raise
@@ -173,11 +180,7 @@ class PipelinedStream(Stream):
     ) -> int:
         """Deliver a message and return its size; if that fails, released ids stay queued.
 
-        Args:
-            message: the message.
-            failure_group: the calls that it fails together with.
-            future: receives the response, if a caller waits for it.
-            waits: the number of failures known here, if a caller waits for a response; else False.
+        `waits` is the number of failures known here, if a caller waits for a response; else False.
         """
         released = self._released.take()
         try:
@@ -264,12 +267,17 @@ def _line_of(error: Exception, line: Line | Lines) -> Line:
     """Return the line of a failed call; of a batch, the line of the call that the error names."""
     if line and isinstance(line[0], str):
         return line
-    step = getattr(error, "syft_step", "")
-    number = int(step) if step.isdecimal() and len(step) < 4 else 0
-    return line[min(number, len(line) - 1)]
+    return line[min(_step_of(error), len(line) - 1)]
 
 
-def _failures_of(error: NotDoneError) -> int:
-    """Return the number of failed calls that the worker reports with a call that was not done."""
+def _step_of(error: Exception) -> int:
+    """Return the number that the worker reports with an error: of the call in a batch, or of failed calls."""
     said = getattr(error, "syft_step", "")
     return int(said) if said.isdecimal() and len(said) < 18 else 0
+
+
+def pass_on_releases(worker: BaseWorker) -> None:
+    """Have the streams of a worker send the ids that it released."""
+    for stream in list(worker._streams.values()):
+        if isinstance(stream, PipelinedStream):
+            stream.pass_on()

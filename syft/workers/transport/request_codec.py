@@ -23,10 +23,10 @@ from syft.exceptions import NotDoneError, RemoteError, SerdeError, SyftError
 from syft.messaging.call_batch import StepsMessage
 from syft.messaging.message import ErrorMessage, Message
 from syft.serde import deserialize, serialize
-from syft.workers.access.policy import ALLOW_ALL, Release
+from syft.workers.access.policy import may_leave
 from syft.workers.execution.batch import take_steps as take_steps
 from syft.workers.execution.copies import complete_transfer, drop_claims, offer_claims
-from syft.workers.execution.router import OutgoingObject, put_back, route
+from syft.workers.execution.router import outgoing, put_back, route
 from syft.workers.execution.session import Session, serving
 from syft.workers.transport.framing import RefusedBody
 from syft.workers.transport.pipe import Bytes
@@ -36,12 +36,6 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 MAX_ERROR_CHARS = 20_000
-
-
-def _linalg_error() -> type[Exception]:
-    """Return the error that torch raises for a singular matrix; its stubs do not name it."""
-    found: type[Exception] = vars(torch.linalg)["LinAlgError"]
-    return found
 
 
 # Errors that keep their type on the way back. All others become a RemoteError.
@@ -57,7 +51,8 @@ _KNOWN_ERRORS: dict[str, type[Exception]] = {
         for name, value in vars(exceptions).items()
         if isinstance(value, type) and issubclass(value, SyftError)
     },
-    **{kind.__name__: kind for kind in (_linalg_error(), torch.OutOfMemoryError)},
+    "_LinAlgError": vars(torch.linalg)["LinAlgError"],  # torch's stubs do not name it
+    "OutOfMemoryError": torch.OutOfMemoryError,
 }
 
 
@@ -76,12 +71,7 @@ def write_request(
 ) -> bytes:
     """Serialize a request, with its number of hops, so that none circulates for ever.
 
-    Args:
-        client: the worker that sends it.
-        released: the ids that the client released.
-        message: the message.
-        waits: whether a response is wanted; a number: only if no more than that many calls failed before.
-        hops: the number of hops; None: that of the request that this thread serves.
+    If `waits` is a number, it is done only if no more than that many calls failed before.
     """
     return serialize((released, message, waits, _hops.get() if hops is None else hops), client)
 
@@ -116,7 +106,9 @@ def _respond(worker: BaseWorker, session: Session, request: bytes | bytearray) -
         for obj_id in released:
             session.release(obj_id)
         if type(waits) is int and session.failures > waits:
-            raise _not_done(session)
+            error = NotDoneError("Calls before this one failed, so it was not done.")
+            error.syft_step = session.failures  # type: ignore[attr-defined]
+            raise error
         if worker.log_msgs:
             worker.msg_history.extend(message.operations() if type(message) is StepsMessage else (message,))
         passed_on = _hops.set(hops + 1)
@@ -129,10 +121,10 @@ def _respond(worker: BaseWorker, session: Session, request: bytes | bytearray) -
         if worker.object_store.object_manager is not None:
             worker.object_store.object_manager.flush(session)
         written = serialize(wire_form(response), worker)
-        if not _leaves(response):
-            return written, None
-        _offer(response)
-        return written, response
+        leaving = tuple(outgoing(response))
+        for each in leaving:
+            offer_claims(each.obj)
+        return written, leaving or None
     except Exception as error:
         put_back(response)
         if waits is False:
@@ -142,34 +134,11 @@ def _respond(worker: BaseWorker, session: Session, request: bytes | bytearray) -
         serving.reset(served)
 
 
-def _not_done(session: Session) -> NotDoneError:
-    error = NotDoneError("Calls before this one failed, so it was not done.")
-    error.syft_step = session.failures  # type: ignore[attr-defined]
-    return error
-
-
-def _leaves(response: object) -> bool:
-    """Return whether objects leave with a response."""
-    return isinstance(response, OutgoingObject) or (type(response) is tuple and any(map(_leaves, response)))
-
-
-def _offer(response: object) -> None:
-    """Offer the claims of the objects in a response to its receiver."""
-    if isinstance(response, OutgoingObject):
-        offer_claims(response.obj)
-    elif type(response) is tuple:
-        for part in response:
-            _offer(part)
-
-
 def let_go(response: object) -> None:
     """Release the objects that left with a response, and their claims."""
-    if isinstance(response, OutgoingObject):
-        drop_claims(response.obj)
-        response.gone()
-    elif type(response) is tuple:
-        for part in response:
-            let_go(part)
+    for leaving in outgoing(response):
+        drop_claims(leaving.obj)
+        leaving.gone()
 
 
 def _read_request(
@@ -205,10 +174,8 @@ def _error_message(worker: BaseWorker, session: Session, error: Exception) -> Er
 def _tells_errors(worker: BaseWorker, session: Session) -> bool:
     if not session.sends_tracebacks:
         return False
-    if worker.policy is ALLOW_ALL:
-        return True
     try:
-        return bool(worker.policy.allows(Release(None, session.client_id, "error text")))
+        return may_leave(worker, session, None, "error text")
     except Exception:  # a policy that raises permits nothing
         return False
 

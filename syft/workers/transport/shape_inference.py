@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ from syft.hook.guards import guard_call
 from syft.hook.size_bounds import bound_sizes
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_plan import RUN_PLAN
-from syft.workers.access.tensor_spec import UnkeyedArguments
+from syft.workers.access.tensor_spec import frozen, remember
 
 # The default dtype of workers. A client with another default can't infer results of numbers without a dtype.
 WORKERS_DEFAULT = torch.float32
@@ -30,7 +29,7 @@ _CASTS = frozenset(
     ).split()
 )
 # Other calls that return an argument or a new tensor, depending on dtypes, shapes and numbers only.
-_BY_FORM = (
+_BY_SPEC = (
     _CASTS
     | {f"torch.{prefix}{name}" for prefix in ("", "Tensor.") for name in ("conj", "conj_physical", "positive")}
     | {f"torch.functional.atleast_{dims}d" for dims in (1, 2, 3)}
@@ -52,6 +51,9 @@ _NO_RESULT = frozenset(
     {"torch.Tensor.backward", "torch.autograd.backward", "torch.Tensor.__setitem__"}
     | {f"torch.Tensor.{name}.__set__" for name in ("grad", "data", "requires_grad")}
 )
+# By call, mode of autograd and specs of the arguments: whether the spec of the result is known, and the spec.
+_specs: dict[tuple[Any, ...], tuple[bool, Any]] = {}
+_MAX_SPECS = 4096
 
 
 def infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:
@@ -69,40 +71,25 @@ def infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[boo
         return found is not None, found
     if not name.startswith("torch.") or name in _ASKED or (name in _CASTS and "memory_format" in kwargs):
         return False, None
+    key = (name, torch.is_grad_enabled(), frozen((args, kwargs), _leaf_key))
     try:
-        key = _freeze((args, kwargs))
-        hash(key)
-    except TypeError:
-        return _infer(name, args, kwargs, torch.is_grad_enabled())
-    return _remembered(name, key, torch.is_grad_enabled(), UnkeyedArguments((args, kwargs)))
+        return remember(_specs, key, lambda: _infer(name, args, kwargs), _MAX_SPECS)
+    except TypeError:  # an argument that can't be a key
+        return _infer(name, args, kwargs)
 
 
-@functools.lru_cache(maxsize=4096)
-def _remembered(name: str, key: Any, grad: bool, carried: UnkeyedArguments) -> tuple[bool, Any]:
-    args, kwargs = carried.value
-    carried.value = ((), {})  # the cache keeps the key alive; it must not keep pointers alive
-    return _infer(name, args, kwargs, grad)
-
-
-def _freeze(value: object) -> Any:
-    """Turn arguments into a hashable key that determines the spec of the result."""
+def _leaf_key(value: object) -> Any:
+    """Return the part of a pointer or a tensor that determines the spec of a result; None for other values."""
     if isinstance(value, ObjectPointer):
-        meta = value.tensor_meta() if hasattr(value, "tensor_meta") else None
-        return ("pointer", meta)
+        return ("pointer", value.tensor_meta() if hasattr(value, "tensor_meta") else None)
     if isinstance(value, torch.Tensor):
         # A whole number may be a size, or the end of a slice.
         known = None if value.dim() or value.is_floating_point() else value.item()
         return ("number", value.dtype, value.shape, known)
-    if isinstance(value, tuple | list):
-        return (type(value).__name__, tuple([_freeze(item) for item in value]))
-    if isinstance(value, dict):
-        return ("dict", tuple([(key, _freeze(item)) for key, item in value.items()]))
-    if isinstance(value, slice):
-        return ("slice", _freeze(value.start), _freeze(value.stop), _freeze(value.step))
-    return (type(value).__name__, value)
+    return None
 
 
-def _infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad: bool) -> tuple[bool, Any]:
+def _infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:
     try:
         meta_args, meta_kwargs = map_tensors(_on_meta, (args, kwargs))
         if name in _OFF_ON_META and not _is_common((meta_args, meta_kwargs)):
@@ -110,23 +97,23 @@ def _infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad: bool)
         # A call that the worker will refuse could take hours here.
         bound_sizes(name, meta_args, meta_kwargs)
         guard_call(name, meta_args, meta_kwargs, by_values=False)
-        with torch.set_grad_enabled(grad):
-            result = function_of(name)(*meta_args, **meta_kwargs)
+        result = function_of(name)(*meta_args, **meta_kwargs)
     except Exception:
         return False, None
     leaves = list(iter_tensors(result))
     if not leaves or not all(isinstance(leaf, torch.Tensor) for leaf in leaves) or _has_values(result):
         return False, None
-    form = _describe(result, (*meta_args, *meta_kwargs.values()))
-    return (True, form) if _is_sure(name, form, (*args, *kwargs.values())) else (False, None)
+    given = (*meta_args, *meta_kwargs.values())
+    spec = map_tensors(lambda leaf: _describe(leaf, given), result)
+    return (True, spec) if _is_sure(name, spec, (*args, *kwargs.values())) else (False, None)
 
 
-def _is_sure(name: str, form: object, given: tuple[Any, ...]) -> bool:
+def _is_sure(name: str, spec: object, given: tuple[Any, ...]) -> bool:
     """Return whether a spec holds for all strides, and whether or not the call succeeds."""
-    if isinstance(form, SameAs):
-        return name in _BY_FORM or (_is_in_place(name) and _stays(name, form.meta, given[form.position].tensor_meta()))
-    if isinstance(form, tuple | list):
-        return all(_is_sure(name, item, given) for item in form)
+    if isinstance(spec, SameAs):
+        return name in _BY_SPEC or (_is_in_place(name) and _stays(name, spec.meta, given[spec.position].tensor_meta()))
+    if isinstance(spec, tuple | list):
+        return all(_is_sure(name, item, given) for item in spec)
     return True
 
 
@@ -170,16 +157,7 @@ def _has_values(result: object) -> bool:
     return not (result is None or isinstance(result, torch.Tensor))
 
 
-def _describe(result: Any, given: tuple[Any, ...]) -> Any:
-    if isinstance(result, torch.Tensor):
-        meta = TensorMeta(result.shape, result.dtype, result.requires_grad)
-        for position, arg in enumerate(given):
-            if result is arg:
-                return SameAs(position, meta)
-        return meta
-    if result is None:
-        return None
-    items = [_describe(item, given) for item in result]
-    if isinstance(result, list):
-        return items
-    return tuple(items) if type(result) is tuple else type(result)(items)
+def _describe(leaf: torch.Tensor, given: tuple[Any, ...]) -> TensorMeta | SameAs:
+    meta = TensorMeta(leaf.shape, leaf.dtype, leaf.requires_grad)
+    same = next((position for position, arg in enumerate(given) if leaf is arg), None)
+    return meta if same is None else SameAs(same, meta)

@@ -26,7 +26,7 @@ from syft.workers.transport.fork_safety import belongs_here, drop
 from syft.workers.transport.framing import AFTER, ANSWER, REQUEST, FramedConnection
 from syft.workers.transport.handshake import HANDSHAKE_SECONDS, Address
 from syft.workers.transport.pipe import Bytes, SocketPipe
-from syft.workers.transport.pipelined import Line, PipelinedStream
+from syft.workers.transport.pipelined import Line, PipelinedStream, pass_on_releases
 from syft.workers.transport.request_codec import answer
 
 if TYPE_CHECKING:
@@ -52,23 +52,17 @@ class PeerIdentity(NamedTuple):
 
     Attributes:
         id: its id.
-        circle: the delegation that it acts under; None: it acts for itself, among processes of one program.
+        delegation: the delegation that it acts under; None: it acts for itself, among processes of one program.
         key: the fingerprint of the key that it proved to hold on this connection; None without proof.
     """
 
     id: ObjectId
-    circle: Any = None
+    delegation: Any = None
     key: str | None = None
 
 
 class SocketStream(PipelinedStream):
-    """A stream to a worker in another process.
-
-    Args:
-        client: the worker that sends requests.
-        location: the worker that responds.
-        sock: a connected socket; the worker knows the client's identity.
-    """
+    """A stream to a worker in another process, over a socket; the worker knows the client's identity."""
 
     def __init__(self, client: BaseWorker, location: BaseWorker, sock: socket.socket) -> None:
         super().__init__(client, location)
@@ -77,9 +71,7 @@ class SocketStream(PipelinedStream):
         self._connection = FramedConnection(self._pipe, self.largest)
         # Orders of the worker's maker that precede what was written so far.
         self._orders = 0
-        name = f"syft {client.id} to {location.id}"
-        self._thread = threading.Thread(target=self._read_all, name=name, daemon=True)
-        self._thread.start()
+        self._start(self._read_all)
 
     def detach_after_fork(self) -> None:
         """Leave the stream to the process from which this one was forked."""
@@ -134,9 +126,7 @@ def serve(worker: BaseWorker, session: Session, connection: FramedConnection) ->
             written = answer(worker, session, request)
             if written or number % ACKNOWLEDGED == 0:
                 _write_answer(connection, number, written)
-            for stream in list(worker._streams.values()):
-                if isinstance(stream, PipelinedStream):
-                    stream.pass_on()
+            pass_on_releases(worker)
     except (OSError, SerdeError) as error:
         logger.info("The connection of %r to %r ended: %s", session.client_id, worker.id, error)
     finally:
@@ -152,11 +142,7 @@ def _write_answer(connection: FramedConnection, number: int, written: bytes) -> 
 
 
 class Listener:
-    """Accepts clients that show an announced token, and serves each in a thread of its own.
-
-    Args:
-        sock: the listening socket.
-    """
+    """Accepts clients that show an announced token, and serves each in a thread of its own."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -180,14 +166,7 @@ class Listener:
             _hub.clear()
 
     def announce(self, worker: BaseWorker, client_id: ObjectId, address: Address, purpose: str | None = None) -> None:
-        """Accept a client from now on, by its token.
-
-        Args:
-            worker: the worker that the client connects to.
-            client_id: the id of the client.
-            address: their secrets.
-            purpose: the only purpose that the token is valid for; None: any.
-        """
+        """Accept a client of a worker from now on, by its token; for one purpose only, if it is given."""
         with self._news:
             for gone in [key for key, (known, *_) in self._announced.items() if known() is None]:
                 del self._announced[gone]
@@ -247,27 +226,22 @@ class Listener:
             with self._counting:
                 self._handshakes.pop(sock, None)
             self._visitors.release()
-        if purpose:
-            self._take(worker, client_id, purpose, sock)
-        else:
-            serve(
-                worker, worker.open_session(client_id), FramedConnection(SocketPipe(sock), current().max_message_bytes)
-            )
-
-    def _take(self, worker: BaseWorker, client_id: ObjectId, purpose: str, sock: socket.socket) -> None:
-        taker = PURPOSES.get(purpose.partition(":")[0])
-        if taker is None:
+        handler = PURPOSES.get(purpose.partition(":")[0])
+        if not purpose:
+            connection = FramedConnection(SocketPipe(sock), current().max_message_bytes)
+            serve(worker, worker.open_session(client_id), connection)
+        elif handler is None:
             sock.close()
         else:
-            taker(worker, PeerIdentity(client_id), purpose, sock)
+            handler(worker, PeerIdentity(client_id), purpose, sock)
 
     def _shake_hands(self, sock: socket.socket) -> tuple[Any, ObjectId, str]:
         token, purpose = handshake.receive_hello(sock)
         key = handshake.fingerprint(token)
         # A client may connect before it is announced; with many handshakes of unknown tokens the wait is shorter.
-        patience = HANDSHAKE_SECONDS / 2 if len(self._handshakes) <= MAX_HANDSHAKES // 2 else _PAUSE
+        wait = HANDSHAKE_SECONDS / 2 if len(self._handshakes) <= MAX_HANDSHAKES // 2 else _PAUSE
         with self._news:
-            self._news.wait_for(lambda: key in self._announced or key in self._dismissed, patience)
+            self._news.wait_for(lambda: key in self._announced or key in self._dismissed, wait)
             reference, client_id, proof, only = self._announced[key]
         if only is not None and purpose != only:
             raise LookupError("its token is valid for another purpose only")

@@ -60,12 +60,7 @@ class ReleaseQueue(collections.deque[ObjectId]):
 
 
 class Stream:
-    """An ordered channel of messages.
-
-    Args:
-        client: the worker that sends messages.
-        location: the worker that responds.
-    """
+    """An ordered channel of messages from a client to the worker that responds."""
 
     # Whether the next call to the worker opens another stream, because this one is over.
     is_replaced = False
@@ -77,12 +72,7 @@ class Stream:
         self.location = location
 
     def post(self, message: m.Message, failure_group: FailureGroup | None = None) -> None:
-        """Send a message that needs no response.
-
-        Args:
-            message: the message.
-            failure_group: shared by messages to several workers that fail together: their failure is reported once.
-        """
+        """Send a message that needs no response; the failures of a group of messages are reported once."""
         raise NotImplementedError(f"{type(self).__name__} must define post()")
 
     def ask(self, message: m.Message) -> Any:
@@ -101,14 +91,9 @@ class Stream:
         base: ObjectId | None,
         originals: object = None,
     ) -> Any:
-        """Run a call and return the description of its result.
+        """Run a call, with a `Ref` for each object that the worker holds, and return the description of its result.
 
-        Args:
-            name: the wire name of the call.
-            args: its arguments, with a `Ref` for each object that the worker holds.
-            kwargs: its keyword arguments.
-            base: the id of its first result.
-            originals: the arguments as pointers, for streams that infer the result spec by themselves.
+        `originals` are the arguments as pointers, for streams that infer the result spec by themselves.
         """
         return self.ask(self._operation(name, args, kwargs, base))
 
@@ -214,6 +199,14 @@ def close_all(streams: Iterable[Any]) -> None:
             failed = failed or error
     if failed is not None:
         raise failed
+
+
+def close_incoming(worker: Any) -> None:
+    """Close the streams to a worker, after pending requests are done; then raise the first error."""
+    streams, worker._incoming = worker._incoming, []
+    for stream in streams:
+        stream.client._streams.pop(worker.stream_key, None)
+    close_all(streams)
 
 
 class InlineStream(Stream):

@@ -191,8 +191,9 @@ def explain(error: OSError, host: str = "", port: int | None = None) -> str:
     text = _meaning(error)
     if text is None:
         known = getattr(error, "verify_message", None) or getattr(error, "reason", None) or error.strerror
-        text = f"TLS with {{where}} failed: {_escaped(known or type(error).__name__)}"
-    said = text.format(where=where, host=host or "HOST")
+        said = f"TLS with {where} failed: {str(known or type(error).__name__).rstrip('.')}"
+    else:
+        said = text.format(where=where, host=host or "HOST")
     return f"{said[0].upper()}{said[1:]}."
 
 
@@ -204,10 +205,6 @@ def _meaning(error: OSError) -> str | None:
     if isinstance(error, ssl.SSLError):
         return _REASONS.get(getattr(error, "reason", None) or "")
     return None
-
-
-def _escaped(text: str) -> str:
-    return text.rstrip(".").replace("{", "{{").replace("}", "}}")
 
 
 _ENDS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, ConnectionAbortedError, BrokenPipeError)

@@ -32,7 +32,6 @@ from syft.workers.transport.pipe import SMALL, Bytes, SocketPipe
 CHUNK = 1 << 20
 # Heartbeats that the peer may take to make room for more bytes.
 _SEND_HEARTBEATS = 3
-SECURE = {"ws": False, "wss": True}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,12 +84,7 @@ def client_pipe(sock: socket.socket, context: ssl.SSLContext | None, host: str) 
 
 
 class WebsocketPipe:
-    """A WebSocket to a server.
-
-    Args:
-        where: the server.
-        timeout: seconds for the handshake.
-        headers: further headers of the request.
+    """A WebSocket to a server; the timeout is for the handshake.
 
     Raises:
         OSError: it can't be reached, or its certificate is invalid.
@@ -98,9 +92,9 @@ class WebsocketPipe:
         SyftError: the server is not a node.
     """
 
-    patience: float | None = None  # heartbeats detect a lost server
+    pause_timeout: float | None = None  # heartbeats detect a lost server
 
-    def __init__(self, where: Endpoint, timeout: float, headers: dict[str, str] | None = None) -> None:
+    def __init__(self, where: Endpoint, timeout: float) -> None:
         uri = parse_uri(where.url)
         if uri.secure and where.context is None:
             raise SyftError("A wss:// address needs a context that checks its certificate.")
@@ -114,17 +108,15 @@ class WebsocketPipe:
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._wire = client_pipe(sock, where.context if uri.secure else None, uri.host)
-            self._open(where, headers or {}, deadline)
+            self._open(where, deadline)
         except Exception:
             sock.close()
             raise
 
-    def _open(self, where: Endpoint, headers: dict[str, str], deadline: float) -> None:
+    def _open(self, where: Endpoint, deadline: float) -> None:
         request = self._protocol.connect()
         if where.token is not None:
             request.headers["Authorization"] = f"Bearer {where.token}"
-        for name, value in headers.items():
-            request.headers[name] = value
         self._protocol.send_request(request)
         self._flush()
         while self._protocol.state is CONNECTING and self._protocol.handshake_exc is None:

@@ -30,11 +30,11 @@ from syft.exceptions import (
 from syft.messaging.call_batch import write_ids
 from syft.messaging.message import BatchMessage
 from syft.serde import serialize
-from syft.workers.execution.copies import is_plain, pointers_in
+from syft.workers.execution.copies import pointers_in
 from syft.workers.transport.batching import CallBatch, encode_call
 from syft.workers.transport.framing import BYE, HELLO, NOTICE, REQUEST, SEEN, FramedConnection
 from syft.workers.transport.greeting import VERSION, read_notice, read_refusal, read_welcome
-from syft.workers.transport.pipe import Bytes, ClientPipe
+from syft.workers.transport.pipe import Bytes, SocketPipe
 from syft.workers.transport.pipelined import Line, Lines, PipelinedStream
 from syft.workers.transport.request_codec import write_request
 from syft.workers.transport.resend_buffer import ResendBuffer
@@ -55,14 +55,9 @@ _FIRST_PAUSE, _MAX_PAUSE = 0.05, 2.0
 
 
 class WebsocketStream(PipelinedStream):
-    """A stream to a worker behind a WebSocket.
+    """A stream to a worker behind a WebSocket, or behind the pipe that `dial` opens within some seconds.
 
-    Args:
-        client: the worker that sends requests.
-        location: the worker that responds.
-        where: the address of the worker.
-        dial: opens a pipe to it, given seconds; None: a WebSocket.
-        check_use: raises an error if the current request may not use the stream.
+    `check_use` raises an error if the current request may not use the stream.
     """
 
     gathers = True
@@ -72,7 +67,7 @@ class WebsocketStream(PipelinedStream):
         client: BaseWorker,
         location: BaseWorker,
         where: Endpoint,
-        dial: Callable[[float], ClientPipe] | None = None,
+        dial: Callable[[float], SocketPipe | WebsocketPipe] | None = None,
         check_use: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(client, location)
@@ -93,11 +88,9 @@ class WebsocketStream(PipelinedStream):
         self._session_end: str | None = None
         self.reconnects = 0
         self.node_id: Any = None
-        self._pipe: ClientPipe | None = None
+        self._pipe: SocketPipe | WebsocketPipe | None = None
         self._connection: FramedConnection | None = self._connect(current().stream_timeout)[0]
-        name = f"syft {client.id} to {location.id}"
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        self._start(self._run)
 
     @property
     def is_replaced(self) -> bool:  # type: ignore[override]
@@ -129,7 +122,7 @@ class WebsocketStream(PipelinedStream):
         connection.before_flush = self.send_batched
         return connection, done
 
-    def _dial(self, timeout: float) -> ClientPipe:
+    def _dial(self, timeout: float) -> SocketPipe | WebsocketPipe:
         """Open the pipe of a connection."""
         return WebsocketPipe(self._where, timeout) if self._dialer is None else self._dialer(timeout)
 
@@ -230,8 +223,7 @@ class WebsocketStream(PipelinedStream):
 
     def store(self, obj: object, obj_id: ObjectId, published: bool, claimant: object = None) -> None:
         """Store an object at the worker, after introducing the workers that its pointers lead to."""
-        if not is_plain(obj):
-            self._introduce([pointer.location for pointer in pointers_in(obj)])
+        self._introduce([pointer.location for pointer in pointers_in(obj)])
         super().store(obj, obj_id, published, claimant)
 
     def hand_over(self, obj_id: ObjectId, destination: BaseWorker, new_id: ObjectId, keep_pointer: bool) -> Any:

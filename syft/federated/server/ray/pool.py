@@ -18,7 +18,7 @@ from syft.federated.server.dispatch import Job, Outcome
 from syft.federated.server.ray.actor import bytes_of, pack
 from syft.federated.server.ray.scheduler import ActorSlot, RayScheduler
 from syft.workers.ray import cluster
-from syft.workers.ray.stream import PATIENCE
+from syft.workers.ray.stream import STARTUP_SECONDS
 
 _OURS = frozenset(("concurrency_groups", "get_if_exists", "lifetime", "max_concurrency", "max_restarts"))
 _CLOSED = "The simulation is closed. Make a new one: sy.federated.Simulation(..., backend='ray')."
@@ -151,7 +151,7 @@ class RayPool:
         """Return the process ids of the actors, on their machines; waits for those that are starting."""
         if self.failure_reason() is not None:
             return []
-        found: list[int] = self._ray.get([slot.hello for slot in self._slots], timeout=PATIENCE)
+        found: list[int] = self._ray.get([slot.hello for slot in self._slots], timeout=STARTUP_SECONDS)
         return found
 
     def failure_reason(self) -> str | None:

@@ -15,7 +15,7 @@ from syft.federated.server.dispatch import Job, Outcome
 from syft.federated.server.ray.actor import pack, unpack
 from syft.messaging.message import ErrorMessage
 from syft.workers.ray import cluster
-from syft.workers.ray.stream import PATIENCE
+from syft.workers.ray.stream import STARTUP_SECONDS
 from syft.workers.transport.request_codec import error_of
 
 # Target duration of a chunk in seconds: long enough to make dispatch cheap, short enough that actors finish together
@@ -139,8 +139,8 @@ class RayScheduler:
         """Wait for the next event; return the finished calls."""
         news: dict[Any, ActorSlot] = {slot.hello: slot for slot in self._slots if not slot.is_up}
         news.update({call: slot for slot in self._slots for call in slot.late})
-        patience = min((PATIENCE - time.monotonic() + s.began for s in self._slots if not s.is_up), default=None)
-        limits = [limit for limit in (left, patience) if limit is not None]
+        startup_left = min((STARTUP_SECONDS - time.monotonic() + s.began for s in self._slots if not s.is_up), default=None)
+        limits = [limit for limit in (left, startup_left) if limit is not None]
         calls = [*self._under_way, *news]
         ready = self._ray.wait(calls, timeout=max(0.0, min(limits)) if limits else None)[0]
         if ready:  # include all that are ready
@@ -148,7 +148,7 @@ class RayScheduler:
         for call in ready:
             if call in news:
                 self._greet(news[call], call)
-        if not ready and patience is not None and patience <= 0:
+        if not ready and startup_left is not None and startup_left <= 0:
             self._give_up_starting()
         return [call for call in ready if call in self._under_way]
 

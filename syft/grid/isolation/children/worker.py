@@ -190,7 +190,7 @@ class SessionWorker(BaseWorker, FederatedClient):
     object_store: SessionStore
     vault: VaultCalls
     progress: ProgressPage
-    acquaintances: SupervisedDelegations
+    delegations: SupervisedDelegations
     # Counts a request to an encrypted model; set in party processes only.
     spend_request: Callable[[str, str, int | None], None]
 

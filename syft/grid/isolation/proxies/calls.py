@@ -26,7 +26,7 @@ from syft.workers.access.fake_execution import Prediction, work_out
 from syft.workers.access.tensor_spec import TensorSpec
 from syft.workers.execution.batch import SIDE_EFFECT_FREE
 from syft.workers.execution.execute import ATTRIBUTES
-from syft.workers.execution.results import FORM
+from syft.workers.execution.results import METADATA_CALLS
 from syft.workers.transport.gradient_cache import WRITING
 
 # Maximum number of calls with different specs in the cache.
@@ -36,7 +36,7 @@ _HIDDEN = frozenset(
     f"torch.Tensor.{name}" for name in ("_version.__get__", "storage_offset", "output_nr.__get__", "is_set_to")
 )
 # Calls whose result is not a tensor and depends on specs alone.
-_METADATA_CALLS = FORM - _HIDDEN | {
+_METADATA_CALLS = METADATA_CALLS - _HIDDEN | {
     f"torch.{prefix}{name}"
     for prefix in ("", "Tensor.")
     for name in ("type", "get_device", "is_distributed", "is_inference")

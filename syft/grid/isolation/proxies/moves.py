@@ -11,8 +11,8 @@ import torch
 from syft.core.id_provider import ObjectId
 from syft.exceptions import SyftError
 from syft.grid.isolation.proxies.objects import ObjectProxy, PlanProxy, Proxy, proxy_of
+from syft.grid.storage.quotas import memory_of
 from syft.messaging.plan.plan import Plan
-from syft.workers.execution.shared_memory import memories
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,14 +51,14 @@ def plan_move(obj_id: ObjectId, held: Mapping[ObjectId, Any]) -> list[MovedObjec
             )
     proxy = proxy_of(whole)
     entries = [MovedObject(whole_id, proxy, whole_id)]
-    memory = memories(whole)
+    memory = memory_of(whole).keys()
     for other_id, other in held.items():
         if other_id == whole_id:
             continue
         found = _part(whole, proxy, other)
         if found is not None:
             entries.append(MovedObject(other_id, found[0], whole_id, found[1]))
-        elif memory & memories(other):
+        elif memory & memory_of(other).keys():
             raise SyftError(
                 f"The object {obj_id!r} can't move into the vault: it shares memory with the object {other_id!r}. "
                 "Use x.clone() for one of them."

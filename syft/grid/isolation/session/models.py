@@ -46,7 +46,7 @@ def host_model(worker: SessionWorker, session: Session, message: m.HostModelMess
 def host_shares(worker: SessionWorker, session: Session, message: m.HostSharesMessage) -> None:
     """Host this party's shares of an encrypted model."""
     model = read_hosted(worker, message)
-    check_own_key(worker, model, worker.acquaintances.prover, is_required=True)
+    check_own_key(worker, model, worker.delegations.prover, is_required=True)
     host(worker, model)
 
 

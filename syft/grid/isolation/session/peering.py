@@ -84,9 +84,9 @@ class SupervisedDelegations(DelegationRegistry):
         self._services = services
         self._peering = Peering(self, SessionRegistry(worker, Authenticator(), _GRACE, limit))
 
-    def admit(self, circle: Delegation, peers: tuple[ObjectId, ...]) -> tuple[tuple[bytes, bytes, float], ...]:
+    def admit(self, delegation: Delegation, peers: tuple[ObjectId, ...]) -> tuple[tuple[bytes, bytes, float], ...]:
         """Admit workers on behalf of a client."""
-        admitted = super().admit(circle, peers)
+        admitted = super().admit(delegation, peers)
         self._services.call("expect", *(handshake.fingerprint(token) for token, _, _ in admitted))
         return admitted
 

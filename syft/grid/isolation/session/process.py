@@ -32,7 +32,7 @@ from syft.hook.torch_hook import TorchHook
 from syft.workers.execution.router import put_back
 from syft.workers.execution.session import Session
 from syft.workers.transport.framing import RefusedBody
-from syft.workers.transport.pipelined import PipelinedStream
+from syft.workers.transport.pipelined import pass_on_releases
 from syft.workers.transport.request_codec import let_go, respond
 
 _MAX_ORDER = 1 << 16
@@ -50,7 +50,7 @@ class SessionProcess:
         self.worker.routes = party_routes() if settings["purpose"] else routes()
         TorchHook(torch, local_worker=self.worker)
         self.worker.vault = VaultCalls(self.worker, services)
-        self.worker.acquaintances = SupervisedDelegations(self.worker, services, settings)
+        self.worker.delegations = SupervisedDelegations(self.worker, services, settings)
         self.worker.progress = progress
         self.worker.requires_secure = settings["requires_secure"]
         commands.install()
@@ -59,7 +59,7 @@ class SessionProcess:
         self._orders: dict[str, Callable[[tuple[Any, ...], list[int]], None]] = {
             "open": self._open,
             "forget": lambda args, fds: self.worker.forget(*args),
-            "peer": lambda args, fds: self.worker.acquaintances.serve(args[0], fds[0]),
+            "peer": lambda args, fds: self.worker.delegations.serve(args[0], fds[0]),
             "model": lambda args, fds: hold_model(self.worker, args[0], fds[0]),
         }
 
@@ -102,9 +102,7 @@ class SessionProcess:
         if left is not None:
             leaving[number] = left
         channel.send(FrameKind.ANSWER, (left is not None, self.worker.vault.pop_moved()), written)
-        for stream in list(self.worker._streams.values()):
-            if isinstance(stream, PipelinedStream):
-                stream.pass_on()
+        pass_on_releases(self.worker)
 
 
 def main(fds: list[int], settings: dict[str, Any]) -> None:
