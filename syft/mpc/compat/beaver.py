@@ -11,7 +11,7 @@ from syft.core.generator import local
 from syft.exceptions import UnsupportedOperationError
 from syft.mpc.compat.documented_api import WorkerOrId
 from syft.mpc.dealer.deals import DealerContext
-from syft.mpc.protocols import triples as _protocols
+from syft.mpc.protocols import arithmetic as _protocols
 from syft.mpc.protocols.arithmetic import deal_triple
 from syft.mpc.runtime import client
 from syft.mpc.values.sharing import split

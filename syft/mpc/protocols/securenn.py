@@ -6,7 +6,6 @@ computed with the protocols of `comparison`: the results are the same.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -16,9 +15,8 @@ from syft.exceptions import ProtocolError
 from syft.mpc.protocols import arithmetic, comparison, maximum
 from syft.mpc.protocols import securenn_steps as steps
 from syft.mpc.protocols.three_party import BITS, ThreeParty
-from syft.mpc.ring import arithmetic as ring_arithmetic
 from syft.mpc.runtime.party import Party
-from syft.mpc.runtime.protocol_registry import protocol
+from syft.mpc.runtime.protocol_registry import broadcast, protocol
 
 # Elements compared at a time, so that memory stays bounded.
 CHUNK = 1 << 17
@@ -49,13 +47,11 @@ class AnyParties:
 
     async def not_negative(self, x: torch.Tensor) -> torch.Tensor:
         """Compute which elements are not negative, as 1 or 0."""
-        found: torch.Tensor = await comparison.negative(self.party, x, invert=True)
-        return found
+        return await comparison.negative(self.party, x, invert=True)
 
     async def multiply(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """Multiply element by element."""
-        product: torch.Tensor = await arithmetic.multiply(self.party, x, y)
-        return product
+        return await arithmetic.multiply(self.party, x, y)
 
 
 class WithHelper(AnyParties):
@@ -117,14 +113,6 @@ async def _meet(party: Party) -> AnyParties:
     return WithHelper(await ThreeParty.meet(party)) if party.count == 2 else AnyParties(party)
 
 
-def _same(x: torch.Tensor, *others: object, **options: object) -> torch.Size:
-    return x.shape
-
-
-def _broadcast(*tensors: torch.Tensor, **options: object) -> torch.Size:
-    return functools.reduce(ring_arithmetic.broadcast, [tensor.shape for tensor in tensors])
-
-
 async def _negative(group: AnyParties, x: torch.Tensor, invert: bool, scale: int) -> torch.Tensor:
     found = await group.not_negative(x)
     if not invert:
@@ -132,7 +120,7 @@ async def _negative(group: AnyParties, x: torch.Tensor, invert: bool, scale: int
     return found if scale == 1 else found * scale
 
 
-@protocol("snn_negative", shape=_same, rounds="8", bytes="144, and 160 from the helper", helper=True)
+@protocol("snn_negative", rounds="8", bytes="144, and 160 from the helper", helper=True)
 async def negative(party: Party, x: Share, invert: bool = False, scale: int = 1) -> torch.Tensor | None:
     """Compute which elements are negative (or, inverted, which are not), as 1 or 0 times a public scale.
 
@@ -145,7 +133,7 @@ async def negative(party: Party, x: Share, invert: bool = False, scale: int = 1)
     return group.result(await _negative(group, group.tensor(x), invert, scale))
 
 
-@protocol("snn_zero", shape=_same, rounds="9", bytes="304, and 320 from the helper", helper=True)
+@protocol("snn_zero", rounds="9", bytes="304, and 320 from the helper", helper=True)
 async def zero(party: Party, x: Share, invert: bool = False, scale: int = 1) -> torch.Tensor | None:
     """Compute which elements are zero (or, inverted, which are not), as 1 or 0 times a public scale.
 
@@ -163,7 +151,7 @@ async def zero(party: Party, x: Share, invert: bool = False, scale: int = 1) -> 
     return group.result(found if scale == 1 else found * scale)
 
 
-@protocol("snn_relu", shape=_same, rounds="9", bytes="160, and 160 from the helper", helper=True)
+@protocol("snn_relu", rounds="9", bytes="160, and 160 from the helper", helper=True)
 async def relu(party: Party, x: Share) -> torch.Tensor | None:
     """Compute max(x, 0) (Algorithm 7): `relu_deriv`, and a product with x.
 
@@ -174,7 +162,7 @@ async def relu(party: Party, x: Share) -> torch.Tensor | None:
     return group.result(await group.multiply(x, await group.not_negative(x)))
 
 
-@protocol("snn_select", shape=_broadcast, rounds="2", bytes="16", helper=True)
+@protocol("snn_select", shape=broadcast, rounds="2", bytes="16", helper=True)
 async def select_share(party: Party, alpha: Share, x: Share, y: Share) -> torch.Tensor | None:
     """Choose x where alpha is 0 and y where it is 1 (Algorithm 2): x + alpha (y - x).
 
@@ -185,24 +173,22 @@ async def select_share(party: Party, alpha: Share, x: Share, y: Share) -> torch.
     return group.result(x + await group.multiply(alpha, y - x))
 
 
-@protocol("snn_share_convert", shape=_same, rounds="5", bytes="72, and 80 from the helper", helper=True)
-async def share_convert(party: Party, a: Share) -> torch.Tensor | None:
+@protocol("snn_share_convert", rounds="5", bytes="72, and 80 from the helper", helper=True)
+async def share_convert(party: Party, a: Any) -> torch.Tensor | None:
     """Turn shares modulo L = 2^64 into shares modulo L - 1 (Algorithm 4), for values from 0 to L - 2.
 
     For two parties; shares of more parties stay modulo L, and are only refreshed.
     """
     if party.count != 2:
-        fresh: torch.Tensor = await arithmetic.refresh(party, a)
-        return fresh
+        return await arithmetic.refresh(party, a)
     return await _with_steps(party, steps.share_convert, a)
 
 
-@protocol("snn_msb", shape=_same, rounds="5", bytes="72, and 80 from the helper", helper=True)
-async def msb(party: Party, a: Share) -> torch.Tensor | None:
+@protocol("snn_msb", rounds="5", bytes="72, and 80 from the helper", helper=True)
+async def msb(party: Party, a: Any) -> torch.Tensor | None:
     """Compute the highest bit of results of `share_convert` (Algorithm 5), as shares modulo L."""
     if party.count != 2:
-        found: torch.Tensor = await comparison.negative(party, a)
-        return found
+        return await comparison.negative(party, a)
     return await _with_steps(party, steps.msb, a)
 
 
@@ -264,7 +250,7 @@ async def _compare_any(party: Party, bits: torch.Tensor, r: torch.Tensor, beta: 
     return result + beta if party.first else result
 
 
-@protocol("snn_division", shape=_broadcast, rounds="1 + 8 for each bit", bytes="160 for each bit", helper=True)
+@protocol("snn_division", shape=broadcast, rounds="1 + 8 for each bit", bytes="160 for each bit", helper=True)
 async def division(party: Party, x: Share, y: Share, bits: int = 32) -> torch.Tensor | None:
     """Divide integers bit by bit, rounding down (Algorithm 8): x from 0, y from 1, x / y < 2^bits.
 

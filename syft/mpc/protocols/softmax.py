@@ -59,7 +59,7 @@ def _finer(scale: int, least: int) -> int:
     return scale << max((least // scale).bit_length(), 0)
 
 
-@protocol("softmax", shape=lambda x, *args, **options: x.shape, rounds="7 log2(k) + 13 (k > 15: 23)", bytes="140",
+@protocol("softmax", rounds="7 log2(k) + 13 (k > 15: 23)", bytes="140",
           error="2 units in the last place and 2^-13 of the result; 10^-4 where units are finer")  # fmt: skip
 async def softmax(party: Party, x: torch.Tensor, dim: int, scale: int, log: bool = False) -> torch.Tensor:
     """Return softmax, or its logarithm, along a dimension.
