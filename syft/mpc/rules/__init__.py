@@ -28,7 +28,6 @@ from syft.mpc.rules import (  # noqa: F401  (registers their rules)
     refusals,
     resampling,
     scatter,
-    softmax,
     structure,
     training,
 )
