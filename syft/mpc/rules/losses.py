@@ -10,8 +10,7 @@ import torch
 
 from syft.mpc.rules import public_scaling
 from syft.mpc.rules.approximations import log, logsigmoid, sigmoid
-from syft.mpc.rules.arithmetic import add, div, mul, sub
-from syft.mpc.rules.division import QUOTIENT_BITS, divided
+from syft.mpc.rules.arithmetic import QUOTIENT_BITS, add, div, divided, mul, sub
 from syft.mpc.rules.gradients import finer
 from syft.mpc.rules.operands import aten, content, format_of, is_link, rule, to_integers
 from syft.mpc.rules.public_scaling import times

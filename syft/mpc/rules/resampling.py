@@ -39,56 +39,47 @@ for _operation in (
     rule(_operation, in_place=False)(_moved(_operation))
 
 
-# --- padding and nearest neighbours ------------------------------------------------------------------------------
+# --- padding, nearest neighbours, unfold and fold ------------------------------------------------------------------
 
 
-def _positions(operation: Operation, sizes: list[int], *args: object) -> torch.Tensor:
-    """Return the flat source position of each element of a rearranged image."""
-    image = torch.arange(math.prod(sizes), dtype=torch.float64).view(1, 1, *sizes)
-    return operation(image, *args).long()[0, 0]  # type: ignore[no-any-return]
+def _positions(operation: Operation, shape: Sizes, dims: int, *args: object) -> torch.Tensor:
+    """Return the flat source position of each element of a rearranged image of some dimensions; -1 for zeros."""
+    sizes, before = shape[-dims:], 1 if operation is aten.im2col.default else 2
+    image = torch.arange(1, math.prod(sizes) + 1, dtype=torch.float64).view(*[1] * before, *sizes)
+    made: torch.Tensor = operation(image, *args).long() - 1
+    return made.reshape(made.shape[before:])
 
 
-def _images(value: Value, dims: int) -> tuple[Value, list[int], list[int]]:
-    """Return images as rows, with their leading dimensions and their sizes."""
-    before, sizes = list(ring_ops.shape_of(value)[:-dims]), list(ring_ops.shape_of(value)[-dims:])
-    return ring_ops.reshape(value, [math.prod(before), math.prod(sizes)]), before, sizes
+def _zeros_outside(rows: Value, positions: torch.Tensor) -> Value:
+    return ring_ops.mul(rows, (positions >= 0).long().reshape(-1)) if bool((positions < 0).any()) else rows
 
 
 def _forward(operation: Operation, dims: int) -> Callable[..., Link]:
     def run(x: Link, *args: object) -> Link:
-        rows, before, sizes = _images(content(x), dims)
-        positions = _positions(operation, sizes, *args)
-        picked = ring_ops.local(aten.index_select.default, rows, 1, positions.reshape(-1))
-        return format_of(x).link(ring_ops.reshape(picked, [*before, *positions.shape]))
+        before, positions = x.shape[:-dims], _positions(operation, x.shape, dims, *args)
+        rows = ring_ops.reshape(content(x), [math.prod(before), math.prod(x.shape[-dims:])])
+        picked = ring_ops.local(aten.index_select.default, rows, 1, positions.clamp(min=0).reshape(-1))
+        return format_of(x).link(ring_ops.reshape(_zeros_outside(picked, positions), [*before, *positions.shape]))
 
     return run
-
-
-def _added_up(value: Value, positions: torch.Tensor, count: int) -> Value:
-    """Add up the columns of a matrix at public positions."""
-    base, value = ring_ops.together([torch.zeros(ring_ops.shape_of(value)[0], count, dtype=torch.int64), value])
-    return ring_ops.local(aten.index_add.default, base, 1, positions.reshape(-1), value)
 
 
 def _backward(operation: Operation, dims: int, shape: Sizes, grad: AnyTensor, *args: object) -> Link:
-    fmt = format_of(grad)
-    positions = _positions(operation, list(shape[-dims:]), *args)
-    rows, _, _ = _images(to_integers(grad, fmt), dims)
-    return fmt.link(ring_ops.reshape(_added_up(rows, positions, math.prod(shape[-dims:])), list(shape)))
+    """Add up the elements of a rearranged image at their source positions in an image of a shape."""
+    fmt, positions = format_of(grad), _positions(operation, shape, dims, *args)
+    images, count = math.prod(shape[:-dims]), math.prod(shape[-dims:])
+    rows = _zeros_outside(ring_ops.reshape(to_integers(grad, fmt), [images, positions.numel()]), positions)
+    base, rows = ring_ops.together([torch.zeros(images, count, dtype=torch.int64), rows])
+    summed = ring_ops.local(aten.index_add.default, base, 1, positions.clamp(min=0).reshape(-1), rows)
+    return fmt.link(ring_ops.reshape(summed, list(shape)))
 
 
 def _pad_backward(operation: Operation, dims: int) -> Callable[..., Link]:
-    def run(grad: AnyTensor, x: AnyTensor, padding: Sizes) -> Any:
-        return _backward(operation, dims, x.shape, grad, padding)
-
-    return run
+    return lambda grad, x, padding: _backward(operation, dims, x.shape, grad, padding)
 
 
 def _upsample_backward(operation: Operation, dims: int) -> Callable[..., Link]:
-    def run(grad: AnyTensor, output_size: Sizes, input_size: Sizes, *scales: float | None) -> Any:
-        return _backward(operation, dims, input_size, grad, output_size, *scales)
-
-    return run
+    return lambda grad, output, shape, *scales: _backward(operation, dims, shape, grad, output, *scales)
 
 
 for _dims in (1, 2, 3):
@@ -101,6 +92,17 @@ for _dims in (1, 2, 3):
         _operation = getattr(aten, _name).default
         rule(_operation, in_place=False)(_forward(_operation, _dims))
         rule(getattr(aten, f"{_name}_backward").default, in_place=False)(_make(_operation, _dims))
+rule(aten.im2col.default, in_place=False)(_forward(aten.im2col.default, 3))
+
+
+@rule(aten.col2im.default, in_place=False)
+def fold(x: Link, output_size: Sizes, kernel_size: Sizes, *options: object) -> Link:
+    """Sum windows to an image."""
+    *before, columns, windows = x.shape
+    shape = [*before, columns // math.prod(kernel_size), *output_size]
+    if _positions(aten.im2col.default, shape, 3, kernel_size, *options).shape != (columns, windows):
+        raise RuntimeError(f"fold: {windows} windows do not make an image of {tuple(output_size)}")
+    return _backward(aten.im2col.default, 3, shape, x, kernel_size, *options)
 
 
 # --- interpolation ------------------------------------------------------------------------------------------------
@@ -129,21 +131,19 @@ def _along(value: AnyTensor, dim: int, matrix: torch.Tensor) -> Link:
 
 def _interpolate(kind: str, dims: int) -> Callable[..., Link]:
     def run(x: AnyTensor, output_size: Sizes, align: bool, *scales: float | None) -> Any:
-        factors = [*scales, *[None] * (dims - len(scales))]
-        for i in range(dims):
-            dim = len(x.shape) - dims + i
-            x = _along(x, dim, _matrix(kind, x.shape[dim], output_size[i], align, factors[i]))
+        for at, dim in enumerate(range(len(x.shape) - dims, len(x.shape))):
+            factor = scales[at] if scales else None
+            x = _along(x, dim, _matrix(kind, x.shape[dim], output_size[at], align, factor))
         return x
 
     return run
 
 
 def _interpolate_backward(kind: str, dims: int) -> Callable[..., Link]:
-    def run(grad: AnyTensor, output_size: Sizes, input_size: Sizes, align: bool, *scales: float | None) -> Any:
-        factors = [*scales, *[None] * (dims - len(scales))]
-        for i in range(dims):
-            dim = len(input_size) - dims + i
-            grad = _along(grad, dim, _matrix(kind, input_size[dim], output_size[i], align, factors[i]).t())
+    def run(grad: AnyTensor, output_size: Sizes, shape: Sizes, align: bool, *scales: float | None) -> Any:
+        for at, dim in enumerate(range(len(shape) - dims, len(shape))):
+            factor = scales[at] if scales else None
+            grad = _along(grad, dim, _matrix(kind, shape[dim], output_size[at], align, factor).t())
         return grad
 
     return run
@@ -155,37 +155,3 @@ for _name, _kind, _dims in (
 ):  # fmt: skip
     rule(getattr(aten, _name).default, in_place=False)(_interpolate(_kind, _dims))
     rule(getattr(aten, f"{_name}_backward").default, in_place=False)(_interpolate_backward(_kind, _dims))
-
-
-# --- unfold and fold -----------------------------------------------------------------------------------------
-
-
-def _columns(sizes: list[int], *options: object) -> torch.Tensor:
-    """Return the positions of the elements of windows in an image of (channels, height, width); -1 in the padding."""
-    image = torch.arange(1, math.prod(sizes) + 1, dtype=torch.float64).view(1, *sizes)
-    return aten.im2col.default(image, *options)[0].long() - 1  # type: ignore[no-any-return]
-
-
-@rule(aten.im2col.default, in_place=False)
-def unfold(x: Link, *options: object) -> Link:
-    """Extract windows as columns."""
-    rows, before, sizes = _images(content(x), 3)
-    positions = _columns(sizes, *options)
-    picked = ring_ops.local(aten.index_select.default, rows, 1, positions.clamp(min=0).reshape(-1))
-    if bool((positions < 0).any()):
-        picked = ring_ops.mul(picked, (positions >= 0).long().reshape(-1))
-    return format_of(x).link(ring_ops.reshape(picked, [*before, *positions.shape]))
-
-
-@rule(aten.col2im.default, in_place=False)
-def fold(x: Link, output_size: Sizes, kernel_size: Sizes, *options: object) -> Link:
-    """Sum windows to an image."""
-    rows, before, sizes = _images(content(x), 2)
-    shape = [sizes[0] // math.prod(kernel_size), *output_size]
-    positions = _columns(shape, kernel_size, *options)
-    if positions.numel() != math.prod(sizes):
-        raise RuntimeError(f"fold: {sizes[1]} windows do not make an image of {tuple(output_size)}")
-    if bool((positions < 0).any()):
-        rows = ring_ops.mul(rows, (positions >= 0).long().reshape(-1))
-    summed = _added_up(rows, positions.clamp(min=0), math.prod(shape))
-    return format_of(x).link(ring_ops.reshape(summed, [*before, *shape]))
