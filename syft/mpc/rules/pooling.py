@@ -117,36 +117,20 @@ def _average_back(grad: AnyTensor, x: AnyTensor, windows: Windows, counts: torch
     return fmt.link(_gathered_back(spread, windows.positions.clamp(min=0), x, dims))
 
 
-def _counts(windows: Windows, count_include_pad: bool, divisor: int | None) -> torch.Tensor:
-    if divisor is not None:
-        return torch.full(windows.sizes, divisor)
-    return (windows.counted if count_include_pad else windows.inside).sum(0)
-
-
-def _avg_pool(
-    dims: int, x: Link, kernel: Sizes, stride: Sizes = (), padding: Sizes = (0,), ceil_mode: bool = False,
+def _averaged(
+    sizes: Sizes, kernel: Sizes, stride: Sizes = (), padding: Sizes = (0,), ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
-) -> Link:  # fmt: skip
-    windows = regular(x.shape[-dims:], kernel, stride, padding, ceil=ceil_mode)
-    return _average(x, windows, _counts(windows, count_include_pad, divisor_override))
+) -> tuple[Windows, torch.Tensor]:  # fmt: skip
+    """Return the windows of a mean, and the divisors of their sums."""
+    windows = regular(sizes, kernel, stride, padding, ceil=ceil_mode)
+    if divisor_override is not None:
+        return windows, torch.full(windows.sizes, divisor_override)
+    return windows, (windows.counted if count_include_pad else windows.inside).sum(0)
 
 
-def _avg_pool_backward(
-    dims: int, grad: AnyTensor, x: Link, kernel: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool,
-    count_include_pad: bool, divisor_override: int | None,
-) -> Link:  # fmt: skip
-    windows = regular(x.shape[-dims:], kernel, stride, padding, ceil=ceil_mode)
-    return _average_back(grad, x, windows, _counts(windows, count_include_pad, divisor_override))
-
-
-def _adaptive_avg_pool(dims: int, x: Link, output_size: Sizes) -> Link:
-    windows = adaptive(x.shape[-dims:], output_size)
-    return _average(x, windows, _counts(windows, False, None))
-
-
-def _adaptive_avg_pool_backward(dims: int, grad: AnyTensor, x: Link) -> Link:
-    windows = adaptive(x.shape[-dims:], grad.shape[-dims:])
-    return _average_back(grad, x, windows, _counts(windows, False, None))
+def _averaged_adaptively(sizes: Sizes, wanted: Sizes) -> tuple[Windows, torch.Tensor]:
+    windows = adaptive(sizes, wanted)
+    return windows, windows.inside.sum(0)
 
 
 # --- maxima -----------------------------------------------------------------------------------------------------
@@ -177,38 +161,23 @@ def _largest_back(grad: AnyTensor, x: AnyTensor, windows: Windows, indices: Wind
     return fmt.link(_gathered_back(ring_ops.permute(spread, order), positions, x, dims))
 
 
-def _max_pool(
-    dims: int, x: Link, kernel: Sizes, stride: Sizes = (), padding: Sizes = (0,), dilation: Sizes = (1,),
-    ceil_mode: bool = False,
-) -> tuple[Link, WindowIndices]:  # fmt: skip
-    return _largest(x, regular(x.shape[-dims:], kernel, stride, padding, dilation, ceil_mode))
-
-
-def _max_pool_backward(
-    dims: int, grad: AnyTensor, x: Link, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes,
-    ceil_mode: bool, indices: WindowIndices,
-) -> Link:  # fmt: skip
-    windows = regular(x.shape[-dims:], kernel, stride, padding, dilation, ceil_mode)
-    return _largest_back(grad, x, windows, indices)
-
-
-def _adaptive_max_pool(dims: int, x: Link, output_size: Sizes) -> tuple[Link, WindowIndices]:
-    return _largest(x, adaptive(x.shape[-dims:], output_size))
-
-
-def _adaptive_max_pool_backward(dims: int, grad: AnyTensor, x: Link, indices: WindowIndices) -> Link:
-    return _largest_back(grad, x, adaptive(x.shape[-dims:], grad.shape[-dims:]), indices)
-
-
 _RULES: dict[str, Callable[..., Any]] = {
-    "avg_pool{}d": _avg_pool,
-    "avg_pool{}d_backward": _avg_pool_backward,
-    "_adaptive_avg_pool{}d": _adaptive_avg_pool,
-    "_adaptive_avg_pool{}d_backward": _adaptive_avg_pool_backward,
-    "max_pool{}d_with_indices": _max_pool,
-    "max_pool{}d_with_indices_backward": _max_pool_backward,
-    "adaptive_max_pool{}d": _adaptive_max_pool,
-    "adaptive_max_pool{}d_backward": _adaptive_max_pool_backward,
+    "avg_pool{}d": lambda dims, x, *options: _average(x, *_averaged(x.shape[-dims:], *options)),
+    "avg_pool{}d_backward": lambda dims, grad, x, *options: _average_back(
+        grad, x, *_averaged(x.shape[-dims:], *options)
+    ),
+    "_adaptive_avg_pool{}d": lambda dims, x, sizes: _average(x, *_averaged_adaptively(x.shape[-dims:], sizes)),
+    "_adaptive_avg_pool{}d_backward": lambda dims, grad, x: _average_back(
+        grad, x, *_averaged_adaptively(x.shape[-dims:], grad.shape[-dims:])
+    ),
+    "max_pool{}d_with_indices": lambda dims, x, *options: _largest(x, regular(x.shape[-dims:], *options)),
+    "max_pool{}d_with_indices_backward": lambda dims, grad, x, *options: _largest_back(
+        grad, x, regular(x.shape[-dims:], *options[:-1]), options[-1]
+    ),
+    "adaptive_max_pool{}d": lambda dims, x, sizes: _largest(x, adaptive(x.shape[-dims:], sizes)),
+    "adaptive_max_pool{}d_backward": lambda dims, grad, x, indices: _largest_back(
+        grad, x, adaptive(x.shape[-dims:], grad.shape[-dims:]), indices
+    ),
 }
 for _name, _function in _RULES.items():
     for _dims in (2, 3):

@@ -47,7 +47,7 @@ def each(value: int | Sequence[int], count: int, default: Sequence[int] = ()) ->
 
 
 def regular(
-    sizes: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int],
+    sizes: Sequence[int], kernel: Sequence[int], stride: Sequence[int] = (), padding: Sequence[int] = (0,),
     dilation: Sequence[int] = (1,), ceil: bool = False,
 ) -> Windows:  # fmt: skip
     """Return windows of one size at a constant stride.
