@@ -80,7 +80,8 @@ async def softmax(party: Party, x: torch.Tensor, dim: int, scale: int, log: bool
         return torch.full_like(x, 0 if log or not party.first else scale)
     rows = x.movedim(dim, 0)
     count = rows.shape[0]
-    rest = arithmetic.sub(rows, await tournament(party, rows, True))
+    largest, _ = await tournament(party, rows, True)
+    rest = arithmetic.sub(rows, largest)
     inner, out = INNER, scale if log else _finer(scale, FINER)
     raised = await exp(party, rest, scale, inner, negative=True)
     total = raised.sum(0)

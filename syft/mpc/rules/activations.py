@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from syft.core.autograd_state import is_followed
-from syft.exceptions import UnsupportedOperationError
 from syft.mpc.rules.approximations import exp_of_negative, sigmoid
 from syft.mpc.rules.arithmetic import mul, sub
 from syft.mpc.rules.cached_comparisons import inverted, note, recall
@@ -209,29 +208,6 @@ def prelu_backward(grad: AnyTensor, x: AnyTensor, weight: AnyTensor) -> tuple[Li
     rest = fmt.link(ring_ops.sub(to_integers(grad, fmt), positive))
     of_input = fmt.link(ring_ops.add(positive, product("mul", rest, weight, fmt)))
     return of_input, fmt.link(product("mul", rest, x, fmt))
-
-
-def _only_mean(training: bool) -> None:
-    if training:
-        raise UnsupportedOperationError("rrelu in training", "encrypted tensors", "Use leaky_relu, or eval mode.")
-
-
-@rule(aten.rrelu_with_noise.default, in_place=False)
-def rrelu(
-    x: Link, noise: object, low: float = 1 / 8, high: float = 1 / 3, training: bool = False, *args: object
-) -> Link:
-    """Return leaky relu with the mean slope, as rrelu does in eval mode."""
-    _only_mean(training)
-    return leaky_relu(x, (low + high) / 2)
-
-
-@rule(aten.rrelu_with_noise_backward.default, in_place=False)
-def rrelu_backward(
-    grad: AnyTensor, x: AnyTensor, noise: object, low: float, high: float, training: bool, is_result: bool
-) -> Link:
-    """Gradient of rrelu in eval mode."""
-    _only_mean(training)
-    return leaky_relu_backward(grad, x, (low + high) / 2, is_result)
 
 
 # --- with an exponential below zero ---------------------------------------------------------------------------

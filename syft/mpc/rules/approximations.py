@@ -73,11 +73,8 @@ def exp_of_negative(x: Link) -> Link:
     return _exp(x, True)
 
 
-def _root(name: str, plain: Plain) -> Callable[[Link], Link]:
-    def run(x: Link) -> Link:
-        return apply(x, name, lambda v, f: ring_ops.run("root", v, kind=name, scale=f.scale), plain)
-
-    return run
+def _root(name: str, plain: Plain, x: Link) -> Link:
+    return apply(x, name, lambda v, f: ring_ops.run("root", v, kind=name, scale=f.scale), plain)
 
 
 def of_positive(function: Plain) -> Plain:
@@ -85,15 +82,15 @@ def of_positive(function: Plain) -> Plain:
     return lambda x: torch.where(x > 0, function(x.clamp(min=torch.finfo(torch.float64).tiny)), torch.zeros_like(x))
 
 
-sqrt = rule(aten.sqrt.default)(_root("sqrt", of_positive(torch.sqrt)))
-rsqrt = rule(aten.rsqrt.default)(_root("rsqrt", of_positive(torch.rsqrt)))
+sqrt = rule(aten.sqrt.default)(functools.partial(_root, "sqrt", of_positive(torch.sqrt)))
+rsqrt = rule(aten.rsqrt.default)(functools.partial(_root, "rsqrt", of_positive(torch.rsqrt)))
 
 
 @rule(aten.log.default)
 def log(x: Link) -> Link:
     """Natural logarithm; of numbers that are not positive, that of one unit."""
     unit = 1 / encoded(x, "log").scale
-    return _root("log", lambda v: v.clamp(min=unit).log())(x)
+    return _root("log", lambda v: v.clamp(min=unit).log(), x)
 
 
 # --- piecewise functions ----------------------------------------------------------------------------------

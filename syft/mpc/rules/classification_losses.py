@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from syft.core.autograd_state import is_followed
 from syft.mpc.rules.arithmetic import add, div, mul, sub
-from syft.mpc.rules.cached_comparisons import note, recall
 from syft.mpc.rules.comparison import gt
 from syft.mpc.rules.gradients import finer
 from syft.mpc.rules.indexing import one_hot
@@ -19,9 +17,6 @@ from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, 
 from syft.mpc.rules.reduction import total
 from syft.mpc.rules.types import AnyTensor, Link, Value
 from syft.mpc.values import ring_ops
-
-HOT = "one_hot"
-
 
 # --- selection by target --------------------------------------------------------------------------------------------
 
@@ -55,12 +50,7 @@ def _hot(target: AnyTensor, count: int, ignored: int) -> Value:
     if not is_link(target):
         named = target != ignored
         return torch.nn.functional.one_hot(torch.where(named, target, 0), count) * named.unsqueeze(-1)
-    hot: Value | None = recall(target, HOT, count)
-    if hot is None:
-        hot = one_hot(target, count)
-        if is_followed():
-            note(target, HOT, hot, count)
-    return hot
+    return one_hot(target, count)
 
 
 def _check(x: AnyTensor, target: AnyTensor, ignored: int) -> None:
@@ -98,11 +88,7 @@ def _weights(x: AnyTensor, target: AnyTensor, weight: AnyTensor | None, ignored:
         return mul(format_of(weight).link(ring_ops.reshape(flat, tuple(target.shape))), named)
     if weight is None and not 0 <= ignored < count:
         return None
-    return _private_weights(x, target, weight, ignored)
-
-
-def _private_weights(x: AnyTensor, target: Link, weight: AnyTensor | None, ignored: int) -> Link:
-    count, fmt = x.shape[_dimension(x)], format_of(x, weight)
+    fmt = format_of(x, weight)
     each: Value = torch.full((count,), fmt.scale) if weight is None else to_integers(weight, fmt)
     each = ring_ops.mul(each, (torch.arange(count) != ignored).long())
     return fmt.link(ring_ops.total(ring_ops.mul(_hot(target, count, ignored), each), [len(target.shape)]))

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch.nn import _reduction
 
 from syft.core.tensor import AbstractTensor
+from syft.exceptions import UnsupportedOperationError
 from syft.hook.composed import composed
 from syft.mpc.ring import arithmetic
 from syft.mpc.rules.operands import with_finite_mask
@@ -51,6 +52,16 @@ def number_over(x: torch.Tensor, number: Number) -> torch.Tensor:
     if isinstance(link, FixedPrecisionTensor) and link.scale > 1 << FACTOR_BITS + 10:
         return torch.div(torch.tensor(float(number)), x)
     return x.reciprocal() * number
+
+
+@composed(F.rrelu, torch.rrelu)
+def rrelu(
+    input: torch.Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False
+) -> torch.Tensor:
+    """Return leaky relu with the mean slope, as rrelu does in eval mode."""
+    if training:
+        raise UnsupportedOperationError("rrelu in training", "encrypted tensors", "Use leaky_relu, or eval mode.")
+    return F.leaky_relu(input, (lower + upper) / 2, inplace)
 
 
 # --- norms ----------------------------------------------------------------------------------------------------------

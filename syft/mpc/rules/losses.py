@@ -156,11 +156,7 @@ def binary_cross_entropy(
     A probability of 0 counts as one unit, as in `log`: its logarithm is -11.1 with 16 bits, and -100 in torch.
     """
     second, difference = _both_logs(x)
-    return reduced(_with_weight(_negative(add(second, mul(target, difference))), weight), reduction)
-
-
-def _negative(x: AnyTensor) -> Link:
-    return mul(x, -1)
+    return reduced(_with_weight(mul(add(second, mul(target, difference)), -1), weight), reduction)
 
 
 @rule(aten.binary_cross_entropy_backward.default, in_place=False)
@@ -207,13 +203,13 @@ def bce_with_logits(
 @rule(aten.soft_margin_loss.default, in_place=False)
 def soft_margin_loss(x: AnyTensor, target: AnyTensor, reduction: int = MEAN) -> Link:
     """Return log(1 + e^(-t x))."""
-    return reduced(_negative(logsigmoid(mul(x, target))), reduction)
+    return reduced(mul(logsigmoid(mul(x, target)), -1), reduction)
 
 
 @rule(aten.soft_margin_loss_backward.default, in_place=False)
 def soft_margin_loss_backward(grad: AnyTensor, x: AnyTensor, target: AnyTensor, reduction: int) -> Link:
     """Return -t sigmoid(-t x)."""
-    away: AnyTensor = _negative(target) if is_link(target) else -target
+    away: AnyTensor = mul(target, -1) if is_link(target) else -target
     exponent = times_tensor(x, away)
     slope = times_tensor(away, sigmoid(exponent) if is_link(exponent) else torch.sigmoid(exponent))
     return chain_rule(slope, grad, _count(x, reduction))

@@ -332,14 +332,10 @@ def _weighted(factor: AnyTensor, weight: AnyTensor | None, running_var: AnyTenso
     other = weight if holder is running_var else running_var
     cached: Link | None = recall(holder, "weighted", other)
     if cached is None:
-        cached = mul(weight, factor) if is_link(factor) else mul(_in_fine(weight), factor)
+        fine = fine_format(format_of(weight))
+        cached = mul(weight if is_link(factor) else fine.link(to_integers(weight, fine)), factor)
         note(holder, "weighted", cached, other)
     return cached
-
-
-def _in_fine(weight: AnyTensor) -> Link:
-    fine = fine_format(format_of(weight))
-    return fine.link(to_integers(weight, fine))
 
 
 def _with_running(

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -20,23 +18,19 @@ from syft.mpc.rules.types import AnyTensor, Link, Operation, Sizes, Value
 from syft.mpc.values import ring_ops
 
 
-def _moved(operation: Operation) -> Callable[..., Link]:
-    """Make the rule of a call that only moves elements, by running it on their positions."""
-
-    def run(x: Link, *args: object, **kwargs: object) -> Link:
-        refuse_private(operation, (args, kwargs))
-        # torch supports all these calls for float64, which represents positions exactly.
-        positions = torch.arange(x.shape.numel(), dtype=torch.float64).view(tuple(x.shape))
-        return format_of(x).link(ring_ops.pick(content(x), operation(positions, *args, **kwargs).long()))
-
-    return run
+def _moved(operation: Operation, x: Link, *args: object, **kwargs: object) -> Link:
+    """Run a call that only moves elements on their positions."""
+    refuse_private(operation, (args, kwargs))
+    # torch supports all these calls for float64, which represents positions exactly.
+    positions = torch.arange(x.shape.numel(), dtype=torch.float64).view(tuple(x.shape))
+    return format_of(x).link(ring_ops.pick(content(x), operation(positions, *args, **kwargs).long()))
 
 
 for _operation in (
     aten.take.default, aten.pixel_shuffle.default, aten.pixel_unshuffle.default, aten.as_strided_copy.default,
     aten.channel_shuffle.default,
 ):  # fmt: skip
-    rule(_operation, in_place=False)(_moved(_operation))
+    rule(_operation, in_place=False)(functools.partial(_moved, _operation))
 
 
 # --- padding, nearest neighbours, unfold and fold ------------------------------------------------------------------
@@ -54,14 +48,12 @@ def _zeros_outside(rows: Value, positions: torch.Tensor) -> Value:
     return ring_ops.mul(rows, (positions >= 0).long().reshape(-1)) if bool((positions < 0).any()) else rows
 
 
-def _forward(operation: Operation, dims: int) -> Callable[..., Link]:
-    def run(x: Link, *args: object) -> Link:
-        before, positions = x.shape[:-dims], _positions(operation, x.shape, dims, *args)
-        rows = ring_ops.reshape(content(x), [math.prod(before), math.prod(x.shape[-dims:])])
-        picked = ring_ops.local(aten.index_select.default, rows, 1, positions.clamp(min=0).reshape(-1))
-        return format_of(x).link(ring_ops.reshape(_zeros_outside(picked, positions), [*before, *positions.shape]))
-
-    return run
+def _forward(operation: Operation, dims: int, x: Link, *args: object) -> Link:
+    """Take the elements of a rearranged image from their source positions."""
+    before, positions = x.shape[:-dims], _positions(operation, x.shape, dims, *args)
+    rows = ring_ops.reshape(content(x), [math.prod(before), math.prod(x.shape[-dims:])])
+    picked = ring_ops.local(aten.index_select.default, rows, 1, positions.clamp(min=0).reshape(-1))
+    return format_of(x).link(ring_ops.reshape(_zeros_outside(picked, positions), [*before, *positions.shape]))
 
 
 def _backward(operation: Operation, dims: int, shape: Sizes, grad: AnyTensor, *args: object) -> Link:
@@ -74,25 +66,27 @@ def _backward(operation: Operation, dims: int, shape: Sizes, grad: AnyTensor, *a
     return fmt.link(ring_ops.reshape(summed, list(shape)))
 
 
-def _pad_backward(operation: Operation, dims: int) -> Callable[..., Link]:
-    return lambda grad, x, padding: _backward(operation, dims, x.shape, grad, padding)
+def _pad_backward(operation: Operation, dims: int, grad: AnyTensor, x: AnyTensor, padding: Sizes) -> Link:
+    return _backward(operation, dims, x.shape, grad, padding)
 
 
-def _upsample_backward(operation: Operation, dims: int) -> Callable[..., Link]:
-    return lambda grad, output, shape, *scales: _backward(operation, dims, shape, grad, output, *scales)
+def _upsample_backward(
+    operation: Operation, dims: int, grad: AnyTensor, output_size: Sizes, shape: Sizes, *scales: float | None
+) -> Link:
+    return _backward(operation, dims, shape, grad, output_size, *scales)
 
 
 for _dims in (1, 2, 3):
-    for _name, _make in (
+    for _name, _of_grad in (
         (f"reflection_pad{_dims}d", _pad_backward),
         (f"replication_pad{_dims}d", _pad_backward),
         (f"upsample_nearest{_dims}d", _upsample_backward),
         (f"_upsample_nearest_exact{_dims}d", _upsample_backward),
     ):
         _operation = getattr(aten, _name).default
-        rule(_operation, in_place=False)(_forward(_operation, _dims))
-        rule(getattr(aten, f"{_name}_backward").default, in_place=False)(_make(_operation, _dims))
-rule(aten.im2col.default, in_place=False)(_forward(aten.im2col.default, 3))
+        rule(_operation, in_place=False)(functools.partial(_forward, _operation, _dims))
+        rule(getattr(aten, f"{_name}_backward").default, in_place=False)(functools.partial(_of_grad, _operation, _dims))
+rule(aten.im2col.default, in_place=False)(functools.partial(_forward, aten.im2col.default, 3))
 
 
 @rule(aten.col2im.default, in_place=False)
@@ -129,29 +123,29 @@ def _along(value: AnyTensor, dim: int, matrix: torch.Tensor) -> Link:
     return fmt.link(ring_ops.local(aten.transpose.int, made, dim, last))
 
 
-def _interpolate(kind: str, dims: int) -> Callable[..., Link]:
-    def run(x: AnyTensor, output_size: Sizes, align: bool, *scales: float | None) -> Any:
-        for at, dim in enumerate(range(len(x.shape) - dims, len(x.shape))):
-            factor = scales[at] if scales else None
-            x = _along(x, dim, _matrix(kind, x.shape[dim], output_size[at], align, factor))
-        return x
+def _interpolate(
+    kind: str, dims: int, x: AnyTensor, output_size: Sizes, align: bool, *scales: float | None
+) -> AnyTensor:
+    for at, dim in enumerate(range(len(x.shape) - dims, len(x.shape))):
+        factor = scales[at] if scales else None
+        x = _along(x, dim, _matrix(kind, x.shape[dim], output_size[at], align, factor))
+    return x
 
-    return run
 
-
-def _interpolate_backward(kind: str, dims: int) -> Callable[..., Link]:
-    def run(grad: AnyTensor, output_size: Sizes, shape: Sizes, align: bool, *scales: float | None) -> Any:
-        for at, dim in enumerate(range(len(shape) - dims, len(shape))):
-            factor = scales[at] if scales else None
-            grad = _along(grad, dim, _matrix(kind, shape[dim], output_size[at], align, factor).t())
-        return grad
-
-    return run
+def _interpolate_backward(
+    kind: str, dims: int, grad: AnyTensor, output_size: Sizes, shape: Sizes, align: bool, *scales: float | None
+) -> AnyTensor:
+    for at, dim in enumerate(range(len(shape) - dims, len(shape))):
+        factor = scales[at] if scales else None
+        grad = _along(grad, dim, _matrix(kind, shape[dim], output_size[at], align, factor).t())
+    return grad
 
 
 for _name, _kind, _dims in (
     ("upsample_linear1d", "linear", 1), ("upsample_bilinear2d", "linear", 2), ("upsample_trilinear3d", "linear", 3),
     ("upsample_bicubic2d", "cubic", 2),
 ):  # fmt: skip
-    rule(getattr(aten, _name).default, in_place=False)(_interpolate(_kind, _dims))
-    rule(getattr(aten, f"{_name}_backward").default, in_place=False)(_interpolate_backward(_kind, _dims))
+    rule(getattr(aten, _name).default, in_place=False)(functools.partial(_interpolate, _kind, _dims))
+    rule(getattr(aten, f"{_name}_backward").default, in_place=False)(
+        functools.partial(_interpolate_backward, _kind, _dims)
+    )

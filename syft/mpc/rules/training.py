@@ -7,8 +7,6 @@ would be zero; a quotient has no more digits than its dividend.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 
 from syft.mpc.rules.arithmetic import add, div, mul, quotient_in, sub
@@ -79,17 +77,8 @@ def lerp(x: AnyTensor, y: Operand, weight: AnyTensor) -> Link:
     return add(x, mul(sub(y, x), weight))
 
 
-def _into(choose: Callable[[Operand, Operand], Link]) -> Callable[[Operand, Operand, Link], Link]:
-    """Make the rule of a call with an `out` argument."""
-
-    def run(x: Operand, y: Operand, out: Link) -> Link:
-        return write(out, choose(x, y), "out=")
-
-    return run
-
-
-rule(aten.maximum.out, in_place=False, views=True)(_into(maximum))
-rule(aten.minimum.out, in_place=False, views=True)(_into(minimum))
+rule(aten.maximum.out, in_place=False, views=True)(lambda x, y, out: write(out, maximum(x, y), "out="))
+rule(aten.minimum.out, in_place=False, views=True)(lambda x, y, out: write(out, minimum(x, y), "out="))
 
 
 # --- random operations ------------------------------------------------------------------------------------------------
