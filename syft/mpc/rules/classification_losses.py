@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import torch
 
-from syft.mpc.rules.arithmetic import add, div, mul, sub
-from syft.mpc.rules.comparison import gt
+from syft.mpc.rules.arithmetic import div, mul
 from syft.mpc.rules.gradients import finer
 from syft.mpc.rules.indexing import one_hot
-from syft.mpc.rules.losses import MEAN, NONE, chain_rule, public_part, reduced, times_tensor
+from syft.mpc.rules.losses import MEAN, NONE, public_part, times_tensor
 from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, reshaped, rule, to_integers
 from syft.mpc.rules.reduction import total
 from syft.mpc.rules.types import AnyTensor, Link, Value
@@ -154,65 +153,3 @@ def _spread(hot: Value, factor: AnyTensor | float, fmt: FixedPointFormat, dim: i
     else:
         made = ring_ops.mul(hot, to_integers(-factor, fmt))
     return fmt.link(_classes_back(made, dim))
-
-
-# --- margins --------------------------------------------------------------------------------------------------------
-
-
-def _excess(x: AnyTensor, target: AnyTensor, margin: float) -> Link:
-    """Return margin - x[target] + x, for all classes, which are last."""
-    chosen = _chosen(x, target, -1)
-    return add(sub(_classes_last(x), _with_last(chosen)), margin)
-
-
-def _as_rows(x: AnyTensor, target: AnyTensor) -> tuple[AnyTensor, AnyTensor]:
-    """Return inputs with a dimension of classes, and targets in their shape: torch accepts scalars too."""
-    if not len(x.shape):
-        x = reshaped(x, [1])
-    if len(x.shape) == 1 and target.shape.numel() == 1:
-        target = reshaped(target, [])
-    return x, target
-
-
-def _powered(x: Link, power: int) -> Link:
-    return x if power == 1 else mul(x, x)
-
-
-@rule(aten.multi_margin_loss.default, in_place=False)
-def multi_margin_loss(
-    x: AnyTensor, target: AnyTensor, p: int = 1, margin: float = 1, weight: AnyTensor | None = None,
-    reduction: int = MEAN,
-) -> Link:  # fmt: skip
-    """Mean over the other classes of relu(margin - x[target] + x) ^ p."""
-    x, target = _as_rows(x, target)
-    _check(x, target, -1)
-    above = _excess(x, target, margin)
-    positive = format_of(above).link(ring_ops.relu(content(above)))
-    summed = sub(total(_powered(positive, p), [len(x.shape) - 1]), max(margin, 0) ** p)
-    losses = div(summed, x.shape[-1])
-    weights = _weights(x, target, weight, -1)
-    return reduced(losses if weights is None else mul(losses, weights), reduction)
-
-
-@rule(aten.multi_margin_loss_backward.default, in_place=False)
-def multi_margin_loss_backward(
-    grad: AnyTensor, x: AnyTensor, target: AnyTensor, p: int, margin: float, weight: AnyTensor | None = None,
-    reduction: int = MEAN,
-) -> Link:  # fmt: skip
-    """Gradient of `multi_margin_loss`: the slopes of the other classes, and minus their sum for the target class."""
-    shape, (x, target) = tuple(x.shape), _as_rows(x, target)
-    above = _excess(x, target, margin)
-    slopes = gt(above, 0) if p == 1 else mul(format_of(above).link(ring_ops.relu(content(above))), 2)
-    hot = _hot(target, x.shape[-1], -1)
-    fmt, value = format_of(slopes), content(slopes)
-    others = ring_ops.sub(value, ring_ops.mul(hot, value))
-    summed = ring_ops.total(others, [len(x.shape) - 1], True)
-    slopes = fmt.link(ring_ops.sub(others, ring_ops.mul(hot, summed)))
-    weights = _weights(x, target, weight, -1)
-    if weights is not None:
-        slopes = mul(slopes, _with_last(weights))
-    factor = public_part(grad)
-    if not isinstance(factor, float) and len(factor.shape):
-        factor = _with_last(factor)
-    made = chain_rule(slopes, factor, x.shape[-1] * (target.shape.numel() if reduction == MEAN else 1))
-    return format_of(made).link(ring_ops.reshape(content(made), shape))

@@ -16,7 +16,7 @@ from syft.core.tensor import AbstractTensor
 from syft.exceptions import UnsupportedOperationError
 from syft.hook.composed import composed
 from syft.mpc.ring import arithmetic
-from syft.mpc.rules.operands import with_finite_mask
+from syft.mpc.rules.operands import is_link, with_finite_mask
 from syft.mpc.rules.training import FACTOR_BITS
 from syft.mpc.rules.types import Dims, Number, Sizes
 from syft.tensors.precision import FixedPrecisionTensor
@@ -24,6 +24,10 @@ from syft.tensors.precision import FixedPrecisionTensor
 # An eps of a length up to here is below the resolution of all formats.
 TINY = 1e-6
 _Tensor: Any = torch.Tensor
+
+
+def _is_private(tensor: torch.Tensor) -> bool:
+    return is_link(getattr(tensor, "child", None))
 
 
 @composed(torch.logaddexp, _Tensor.logaddexp)
@@ -119,32 +123,81 @@ def cosine_similarity(x1: torch.Tensor, x2: torch.Tensor, dim: int = 1, eps: flo
 # --- losses ---------------------------------------------------------------------------------------------------------
 
 
-def _reduced(losses: torch.Tensor, reduction: str) -> torch.Tensor:
+def _reduced(
+    losses: torch.Tensor, reduction: str = "mean", size_average: bool | None = None, reduce: bool | None = None
+) -> torch.Tensor:
+    if size_average is not None or reduce is not None:
+        reduction = _reduction.legacy_get_string(size_average, reduce)
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return losses if reduction == "none" else losses.mean() if reduction == "mean" else losses.sum()
 
 
+def _huber(input: torch.Tensor, target: torch.Tensor, delta: float, divisor: float = 1) -> torch.Tensor:
+    """Return e (distance - e / 2) / divisor, with e the distance within delta."""
+    distance = input - target
+    near = distance.clamp(-delta, delta)
+    return (near if divisor == 1 else near / divisor) * (distance - near * 0.5)
+
+
+@composed(F.huber_loss)
+def huber_loss(
+    input: torch.Tensor, target: torch.Tensor, delta: float = 1.0, weight: torch.Tensor | None = None, **options: Any
+) -> torch.Tensor:
+    """Half the squared distance up to delta, linear beyond."""
+    losses = _huber(input, target, delta)
+    return _reduced(losses if weight is None else losses * weight, **options)
+
+
+@composed(F.smooth_l1_loss)
+def smooth_l1_loss(input: torch.Tensor, target: torch.Tensor, beta: float = 1.0, **options: Any) -> torch.Tensor:
+    """Huber loss divided by beta."""
+    return _reduced(_huber(input, target, beta, beta) if beta else (input - target).abs(), **options)
+
+
+@composed(F.soft_margin_loss)
+def soft_margin_loss(input: torch.Tensor, target: torch.Tensor, **options: Any) -> torch.Tensor:
+    """Return log(1 + e^(-t x))."""
+    return _reduced(-F.logsigmoid(input * target), **options)
+
+
+@composed(F.multi_margin_loss)
+def multi_margin_loss(
+    input: torch.Tensor, target: torch.Tensor, p: int = 1, margin: float = 1.0, weight: torch.Tensor | None = None,
+    **options: Any,
+) -> torch.Tensor:  # fmt: skip
+    """Mean over the other classes of relu(margin - x[target] + x) ^ p."""
+    rows = input if input.dim() == 2 else input.reshape(1, -1)
+    classes = target.reshape(-1, 1)
+    if len(classes) != len(rows):
+        raise ValueError(f"Targets of shape {tuple(target.shape)} do not match inputs of shape {tuple(input.shape)}.")
+    above = (rows - rows.gather(1, classes) + margin).relu()
+    # The target class itself adds max(margin, 0) ^ p, and nothing to the gradient.
+    losses = ((above if p == 1 else above * above).sum(1) - max(margin, 0) ** p) / rows.shape[1]
+    if weight is not None:
+        # Private classes select from weights in the format of the inputs.
+        each = weight if _is_private(weight) or not _is_private(target) else rows.detach() * 0 + weight
+        losses = losses * each.expand(rows.shape).gather(1, classes).squeeze(1)
+    return _reduced(losses if input.dim() == 2 else losses.reshape(()), **options)
+
+
 @composed(F.cosine_embedding_loss)
 def cosine_embedding_loss(
-    input1: torch.Tensor, input2: torch.Tensor, target: torch.Tensor, margin: float = 0,
-    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
-) -> torch.Tensor:  # fmt: skip
+    input1: torch.Tensor, input2: torch.Tensor, target: torch.Tensor, margin: float = 0, **options: Any
+) -> torch.Tensor:
     """Return 1 - cosine for similar pairs (target 1), and relu(cosine - margin) for others (-1).
 
     torch divides by the root of a product of squares, whose gradient needs more digits than the vectors have.
     """
-    if size_average is not None or reduce is not None:
-        reduction = _reduction.legacy_get_string(size_average, reduce)
     cosine = F.cosine_similarity(input1, input2, dim=-1)
     apart = torch.where(target == -1, (cosine - margin).clamp_min(0), torch.zeros(cosine.shape))
-    return _reduced(torch.where(target == 1, 1 - cosine, apart), reduction)
+    return _reduced(torch.where(target == 1, 1 - cosine, apart), **options)
 
 
 @composed(F.gaussian_nll_loss)
 def gaussian_nll_loss(
     input: torch.Tensor, target: torch.Tensor, var: torch.Tensor | float, full: bool = False, eps: float = 1e-6,
-    reduction: str = "mean",
+    **options: Any,
 ) -> torch.Tensor:  # fmt: skip
     """Return (log(var) + (x - t)^2 / var) / 2; private variances are not checked, and are clamped to one unit."""
     link = getattr(var, "child", None)
@@ -158,4 +211,4 @@ def gaussian_nll_loss(
         eps = max(eps, 1 / link.scale)
     var = var + (var.clamp(min=eps) - var).detach()
     losses = (var.log() + (input - target).square() / var) / 2
-    return _reduced(losses + math.log(2 * math.pi) / 2 if full else losses, reduction)
+    return _reduced(losses + math.log(2 * math.pi) / 2 if full else losses, **options)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 
 from syft.mpc.rules import public_scaling
-from syft.mpc.rules.approximations import log, logsigmoid, sigmoid
+from syft.mpc.rules.approximations import log, logsigmoid
 from syft.mpc.rules.arithmetic import QUOTIENT_BITS, add, div, divided, mul, sub
 from syft.mpc.rules.gradients import finer
 from syft.mpc.rules.operands import aten, content, format_of, is_link, rule, to_integers
@@ -84,51 +84,6 @@ def times_tensor(x: AnyTensor, y: AnyTensor | float) -> AnyTensor:
     return mul(x, y) if is_link(x) or is_link(y) else x * y
 
 
-def _within(x: AnyTensor, bound: float) -> AnyTensor:
-    """Return x clamped to [-bound, bound]: relu(x + bound) - relu(x - bound) - bound, in the same rounds."""
-    if not is_link(x):
-        return x.clamp(-bound, bound)
-    fmt = format_of(x)
-    limit = to_integers(bound, fmt)
-    both = ring_ops.local(aten.stack.default, [ring_ops.add(content(x), limit), ring_ops.sub(content(x), limit)])
-    above, below = ring_ops.unbind(ring_ops.relu(both))
-    return fmt.link(ring_ops.sub(ring_ops.sub(above, below), limit))
-
-
-def _huber(x: AnyTensor, target: AnyTensor, delta: float) -> tuple[AnyTensor, AnyTensor]:
-    """Return e, the distance within delta, and distance - e / 2: their product is the Huber loss."""
-    distance = sub(x, target)
-    near = _within(distance, delta)
-    return near, sub(distance, mul(near, 0.5))
-
-
-@rule(aten.huber_loss.default, in_place=False)
-def huber_loss(x: AnyTensor, target: AnyTensor, reduction: int = MEAN, delta: float = 1.0) -> Link:
-    """Half the squared distance up to delta, linear beyond."""
-    return reduced(mul(*_huber(x, target, delta)), reduction)
-
-
-@rule(aten.huber_loss_backward.default, in_place=False)
-def huber_loss_backward(grad: AnyTensor, x: AnyTensor, target: AnyTensor, reduction: int, delta: float) -> Link:
-    """Gradient of the Huber loss: the distance within delta."""
-    distance = _distance(x, target)
-    return chain_rule(_within(distance, delta), grad, _count(distance, reduction))
-
-
-@rule(aten.smooth_l1_loss.default, in_place=False)
-def smooth_l1_loss(x: AnyTensor, target: AnyTensor, reduction: int = MEAN, beta: float = 1.0) -> Link:
-    """Huber loss divided by beta."""
-    near, rest = _huber(x, target, beta)
-    return reduced(mul(near if beta == 1 else div(near, beta), rest), reduction)
-
-
-@rule(aten.smooth_l1_loss_backward.default, in_place=False)
-def smooth_l1_loss_backward(grad: AnyTensor, x: AnyTensor, target: AnyTensor, reduction: int, beta: float) -> Link:
-    """Gradient of the smooth absolute distance."""
-    distance = _distance(x, target)
-    return chain_rule(_within(distance, beta), grad, _count(distance, reduction) * beta)
-
-
 # --- probabilities --------------------------------------------------------------------------------------------------
 
 
@@ -198,21 +153,6 @@ def bce_with_logits(
         logs = times_tensor(logs, factor)
     line = mul(sub(1, target) if is_link(target) else 1 - target, x)
     return reduced(_with_weight(sub(line, logs), weight), reduction)
-
-
-@rule(aten.soft_margin_loss.default, in_place=False)
-def soft_margin_loss(x: AnyTensor, target: AnyTensor, reduction: int = MEAN) -> Link:
-    """Return log(1 + e^(-t x))."""
-    return reduced(mul(logsigmoid(mul(x, target)), -1), reduction)
-
-
-@rule(aten.soft_margin_loss_backward.default, in_place=False)
-def soft_margin_loss_backward(grad: AnyTensor, x: AnyTensor, target: AnyTensor, reduction: int) -> Link:
-    """Return -t sigmoid(-t x)."""
-    away: AnyTensor = mul(target, -1) if is_link(target) else -target
-    exponent = times_tensor(x, away)
-    slope = times_tensor(away, sigmoid(exponent) if is_link(exponent) else torch.sigmoid(exponent))
-    return chain_rule(slope, grad, _count(x, reduction))
 
 
 @rule(aten.xlogy.Tensor, aten.xlogy.Scalar_Self, aten.xlogy.Scalar_Other)
