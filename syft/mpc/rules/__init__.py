@@ -8,7 +8,6 @@ from syft.mpc.rules import (  # noqa: F401  (registers their rules)
     approximations,
     arithmetic,
     attention,
-    classification_losses,
     comparison,
     compositions,
     indexing,

@@ -222,6 +222,7 @@ def log_sigmoid_backward(grad: AnyTensor, x: AnyTensor, buffer: object) -> Link:
 
 
 def _softmax(x: Link, dim: int, log: bool) -> Link:
+    """Return softmax, or its logarithm, along a dimension."""
     fmt, (dim,) = encoded(x, "softmax"), dims_of(x, dim) or [0]
     value = content(x)
     if ring_ops.is_shared(value):
@@ -230,10 +231,8 @@ def _softmax(x: Link, dim: int, log: bool) -> Link:
     return fmt.link(on_plain(lambda v: call(v, dim), value, fmt))
 
 
-@rule(aten._softmax.default, in_place=False)
-def softmax(x: Link, dim: int, half_to_float: bool = False) -> Link:
-    """Softmax along a dimension."""
-    return _softmax(x, dim, False)
+rule(aten._softmax.default, in_place=False)(lambda x, dim, half_to_float: _softmax(x, dim, False))
+rule(aten._log_softmax.default, in_place=False)(lambda x, dim, half_to_float: _softmax(x, dim, True))
 
 
 @rule(aten._safe_softmax.default, in_place=False)
@@ -241,12 +240,6 @@ def safe_softmax(x: Link, dim: int, dtype: torch.dtype | None = None) -> Link:
     """Softmax along a dimension, as attention calls it."""
     check_dtype(x, dtype)
     return _softmax(x, dim, False)
-
-
-@rule(aten._log_softmax.default, in_place=False)
-def log_softmax(x: Link, dim: int, half_to_float: bool = False) -> Link:
-    """Logarithm of softmax along a dimension."""
-    return _softmax(x, dim, True)
 
 
 @rule(aten._softmax_backward_data.default, in_place=False)

@@ -155,6 +155,20 @@ def smooth_l1_loss(input: torch.Tensor, target: torch.Tensor, beta: float = 1.0,
     return _reduced(_huber(input, target, beta, beta) if beta else (input - target).abs(), **options)
 
 
+@composed(F.binary_cross_entropy_with_logits)
+def binary_cross_entropy_with_logits(
+    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None = None,
+    pos_weight: torch.Tensor | None = None, **options: Any,
+) -> torch.Tensor:  # fmt: skip
+    """Return (1 - t) x - (1 + (pos_weight - 1) t) log(sigmoid(x))."""
+    if target.shape != input.shape:
+        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    logs = F.logsigmoid(input)
+    logs = logs if pos_weight is None else logs * ((pos_weight - 1) * target + 1)
+    losses = (1 - target) * input - logs
+    return _reduced(losses if weight is None else losses * weight, **options)
+
+
 @composed(F.soft_margin_loss)
 def soft_margin_loss(input: torch.Tensor, target: torch.Tensor, **options: Any) -> torch.Tensor:
     """Return log(1 + e^(-t x))."""
@@ -167,6 +181,8 @@ def multi_margin_loss(
     **options: Any,
 ) -> torch.Tensor:  # fmt: skip
     """Mean over the other classes of relu(margin - x[target] + x) ^ p."""
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
     rows = input if input.dim() == 2 else input.reshape(1, -1)
     classes = target.reshape(-1, 1)
     if len(classes) != len(rows):

@@ -48,19 +48,11 @@ def _copy_of(operation: Operation, x: Link, *args: object, **kwargs: object) -> 
 def _view_of(operation: Operation, x: Link, *args: Any, **kwargs: object) -> Any:
     fmt = format_of(x)
     if operation in ALIASES or (operation in RESHAPES and tuple(args[0]) == tuple(x.shape)):
-        return carry(fmt.link(_fresh(content(x))), x).view_of(x, _same, _replaced)
+        return carry(fmt.link(_fresh(content(x))), x).view_of(x, lambda below: below, lambda below, new: new)
     made = ring_ops.local_results(operation, content(x), *args, **kwargs)
     if isinstance(made, list | tuple):
         return [_as_view(fmt.link(part), x, operation, args, kwargs, i) for i, part in enumerate(made)]
     return _as_view(fmt.link(_fresh(made)), x, operation, args, kwargs, None)
-
-
-def _same(below: Any) -> Any:
-    return below
-
-
-def _replaced(below: Any, new: AnyTensor) -> Any:
-    return new
 
 
 def _fresh(value: Value) -> Value:
