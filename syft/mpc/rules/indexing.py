@@ -8,6 +8,7 @@ gradient need not compare again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ from syft.mpc.rules.arithmetic import mul
 from syft.mpc.rules.cached_comparisons import note, recall
 from syft.mpc.rules.comparison import bits
 from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, reshaped, rule, to_integers
-from syft.mpc.rules.types import AnyTensor, Link, Value
+from syft.mpc.rules.types import AnyTensor, Link, Sizes, Value
 from syft.mpc.values import ring_ops
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
@@ -35,6 +36,39 @@ def refuse_private(operation: object, arguments: object) -> None:
             "encrypted tensors",
             "The selected positions would be public; use torch.where, or multiply by the mask.",
         )
+
+
+# --- public positions ---------------------------------------------------------------------------------------
+
+
+def add_up(rows: Value, dim: int, index: torch.Tensor, count: int) -> Value:
+    """Add up slices along a dimension at public indices below a count."""
+    shape = list(ring_ops.shape_of(rows))
+    shape[dim] = count
+    base, rows = ring_ops.together([torch.zeros(shape, dtype=torch.int64), rows])
+    return ring_ops.local(aten.index_add.default, base, dim, index, rows)
+
+
+def _zero_outside(value: Value, positions: torch.Tensor) -> Value:
+    return ring_ops.mul(value, (positions >= 0).long()) if bool((positions < 0).any()) else value
+
+
+def gather_at(value: Value, positions: torch.Tensor, dims: int) -> Value:
+    """Return the elements at flat positions in images of some dimensions, 0 at -1: (images, *positions)."""
+    shape = ring_ops.shape_of(value)
+    images = math.prod(shape[:-dims])
+    rows = ring_ops.reshape(value, [images, math.prod(shape[-dims:])])
+    taken = ring_ops.local(aten.index_select.default, rows, 1, positions.clamp(min=0).reshape(-1))
+    return _zero_outside(ring_ops.reshape(taken, [images, *positions.shape]), positions)
+
+
+def add_at(value: Value, positions: torch.Tensor, shape: Sizes, dims: int) -> Value:
+    """Add up elements at flat positions in images, and return these in a shape: the adjoint of `gather_at`."""
+    images = math.prod(shape[:-dims])
+    value = _zero_outside(ring_ops.reshape(value, [images, *positions.shape]), positions)
+    rows = ring_ops.reshape(value, [images, positions.numel()])
+    added = add_up(rows, 1, positions.clamp(min=0).reshape(-1), math.prod(shape[-dims:]))
+    return ring_ops.reshape(added, list(shape))
 
 
 # --- private indices ----------------------------------------------------------------------------------------
@@ -224,8 +258,7 @@ def _added_up(
         rows = ring_ops.mul(rows, (flat != padding).long().view(-1, 1))
     if by_frequency and flat.numel():
         rows = public_scaling.divide(rows, torch.bincount(flat, minlength=count)[flat].view(-1, 1), fmt)
-    base, rows = ring_ops.together([torch.zeros(count, width, dtype=torch.int64), rows])
-    return ring_ops.local(aten.index_add.default, base, 0, flat, rows)
+    return add_up(rows, 0, flat, count)
 
 
 # --- bags -----------------------------------------------------------------------------------------------------------
@@ -253,17 +286,11 @@ def embedding_bag(
     if sample_weights is not None:
         rows = mul(rows, reshaped(sample_weights, [-1, 1]))
     fmt = format_of(rows)
-    summed = _bagged(content(rows), bag_of, taken, bags)
+    value = content(rows) if bool(taken.all()) else ring_ops.mul(content(rows), taken.long().view(-1, 1))
+    summed = add_up(value, 0, bag_of.clamp(min=0), bags)
     if mode == MEAN:
         summed = public_scaling.divide(summed, sizes.clamp(min=1).view(-1, 1), fmt)
     return fmt.link(summed), bag_of, sizes, torch.zeros(0, dtype=torch.int64)
-
-
-def _bagged(rows: Value, bag_of: torch.Tensor, taken: torch.Tensor, bags: int) -> Value:
-    if not bool(taken.all()):
-        rows = ring_ops.mul(rows, taken.long().view(-1, 1))
-    base, rows = ring_ops.together([torch.zeros(bags, ring_ops.shape_of(rows)[1], dtype=torch.int64), rows])
-    return ring_ops.local(aten.index_add.default, base, 0, bag_of.clamp(min=0), rows)
 
 
 @rule(aten._embedding_bag_backward.default, in_place=False)

@@ -16,6 +16,7 @@ from syft.core.tensor import AbstractTensor, Level
 from syft.exceptions import UnsupportedOperationError
 from syft.mpc.rules import public_scaling
 from syft.mpc.rules.gradients import finer
+from syft.mpc.rules.indexing import add_at, gather_at
 from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, rule, to_integers
 from syft.mpc.rules.types import AnyTensor, Link, Operation, Sizes, Value
 from syft.mpc.values import ring_ops
@@ -162,44 +163,13 @@ class WindowIndices(AbstractTensor):
         return TensorMeta(torch.Size(self.child.shape), torch.int64)
 
 
-def _on_indices(operation: Operation) -> Any:
-    def run(x: Link, *args: object) -> WindowIndices:
-        return WindowIndices(operation(x.child, *args), x.path)
-
-    return run
+def _on_indices(operation: Operation, x: Any, *args: object) -> WindowIndices:
+    return WindowIndices(operation(x.child, *args), x.path)
 
 
 # torch implements pooling in one dimension by pooling in two, with a dimension added and removed.
 for _operation in (aten.squeeze.dim, aten.squeeze.default, aten.unsqueeze.default):
-    WindowIndices.implements(_operation)(_on_indices(_operation))
-
-
-# --- windows ----------------------------------------------------------------------------------------------------
-
-
-def _image(x: AnyTensor, dims: int) -> tuple[list[int], int, list[int]]:
-    """Return the sizes of an image, the number of images, and the leading dimensions."""
-    sizes = list(x.shape[-dims:])
-    before = list(x.shape[:-dims])
-    return sizes, math.prod(before), before
-
-
-def _laid_out(x: Link, positions: torch.Tensor, dims: int) -> Value:
-    """Return the windows of all images: (images, elements of a window, *windows)."""
-    sizes, images, _ = _image(x, dims)
-    flat = ring_ops.reshape(content(x), [images, math.prod(sizes)])
-    picked = ring_ops.local(aten.index_select.default, flat, 1, positions.reshape(-1))
-    return ring_ops.reshape(picked, [images, *positions.shape])
-
-
-def _gathered_back(spread: Value, positions: torch.Tensor, x: AnyTensor, dims: int) -> Value:
-    """Sum the gradients of windows at each position."""
-    sizes, images, _ = _image(x, dims)
-    flat = ring_ops.reshape(spread, [images, positions.numel()])
-    nothing = torch.zeros(images, math.prod(sizes), dtype=torch.int64)
-    base, flat = ring_ops.together([nothing, flat])
-    summed = ring_ops.local(aten.index_add.default, base, 1, positions.reshape(-1), flat)
-    return ring_ops.reshape(summed, list(x.shape))
+    WindowIndices.implements(_operation)(functools.partial(_on_indices, _operation))
 
 
 # --- means ------------------------------------------------------------------------------------------------------
@@ -218,24 +188,19 @@ def _average(x: Link, windows: Windows, counts: torch.Tensor) -> Link:
     fmt, dims = format_of(x), len(windows.sizes)
     if fmt.model is None:
         raise UnsupportedOperationError("A mean of windows", "AdditiveSharingTensor", "Encode before sharing.")
-    laid = _laid_out(x, windows.positions.clamp(min=0), dims)
-    if not bool(windows.inside.all()):
-        laid = ring_ops.mul(laid, windows.inside.long())
-    divided = _divided(ring_ops.total(laid, [1]), counts, fmt)
-    return fmt.link(ring_ops.reshape(divided, [*_image(x, dims)[2], *windows.sizes]))
+    divided = _divided(ring_ops.total(gather_at(content(x), windows.positions, dims), [1]), counts, fmt)
+    return fmt.link(ring_ops.reshape(divided, [*x.shape[:-dims], *windows.sizes]))
 
 
 def _average_back(grad: AnyTensor, x: AnyTensor, windows: Windows, counts: torch.Tensor) -> Link:
     """Spread each gradient over its window."""
     fmt, dims = format_of(grad), len(windows.sizes)
     fmt = finer(fmt, int(counts.max()) if counts.numel() else 1)
-    images = _image(x, dims)[1]
+    images = math.prod(x.shape[:-dims])
     shares = _divided(ring_ops.reshape(to_integers(grad, fmt), [images, *windows.sizes]), counts, fmt)
     flat = ring_ops.reshape(shares, [images, 1, *windows.sizes])
     spread = ring_ops.expand(flat, [images, *windows.positions.shape])
-    if not bool(windows.inside.all()):
-        spread = ring_ops.mul(spread, windows.inside.long())
-    return fmt.link(_gathered_back(spread, windows.positions.clamp(min=0), x, dims))
+    return fmt.link(add_at(spread, windows.positions, x.shape, dims))
 
 
 def _averaged(
@@ -260,9 +225,9 @@ def _averaged_adaptively(sizes: Sizes, wanted: Sizes) -> tuple[Windows, torch.Te
 def _largest(x: Link, windows: Windows) -> tuple[Link, WindowIndices]:
     """Return the maximum of each window, and the path of its comparisons if the gradient needs it."""
     fmt, dims = format_of(x), len(windows.sizes)
-    laid = _laid_out(x, windows.repeated(), dims)
+    laid = gather_at(content(x), windows.repeated(), dims)
     found, path = ring_ops.extreme_and_path(laid, 1) if is_followed() else (ring_ops.extreme(laid, 1), None)
-    made = fmt.link(ring_ops.reshape(found, [*_image(x, dims)[2], *windows.sizes]))
+    made = fmt.link(ring_ops.reshape(found, [*x.shape[:-dims], *windows.sizes]))
     return made, WindowIndices(torch.empty(tuple(made.shape), device="meta"), path)
 
 
@@ -276,10 +241,10 @@ def _largest_back(grad: AnyTensor, x: AnyTensor, windows: Windows, indices: Wind
             type(x).__name__,
             "Enable gradients before pooling.",
         )
-    given = ring_ops.reshape(to_integers(grad, fmt), [_image(x, dims)[1], *windows.sizes])
+    given = ring_ops.reshape(to_integers(grad, fmt), [math.prod(x.shape[:-dims]), *windows.sizes])
     spread = ring_ops.path_back(given, path, positions.shape[0])
     order = [1, 0, *range(2, 2 + dims)]
-    return fmt.link(_gathered_back(ring_ops.permute(spread, order), positions, x, dims))
+    return fmt.link(add_at(ring_ops.permute(spread, order), positions, x.shape, dims))
 
 
 _RULES: dict[str, Callable[..., Any]] = {

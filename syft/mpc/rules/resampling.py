@@ -11,10 +11,10 @@ import math
 
 import torch
 
-from syft.mpc.rules.indexing import refuse_private
+from syft.mpc.rules.indexing import add_at, gather_at, refuse_private
 from syft.mpc.rules.operands import aten, content, format_of, rule, to_integers
 from syft.mpc.rules.public_scaling import product
-from syft.mpc.rules.types import AnyTensor, Link, Operation, Sizes, Value
+from syft.mpc.rules.types import AnyTensor, Link, Operation, Sizes
 from syft.mpc.values import ring_ops
 
 
@@ -44,26 +44,17 @@ def _positions(operation: Operation, shape: Sizes, dims: int, *args: object) -> 
     return made.reshape(made.shape[before:])
 
 
-def _zeros_outside(rows: Value, positions: torch.Tensor) -> Value:
-    return ring_ops.mul(rows, (positions >= 0).long().reshape(-1)) if bool((positions < 0).any()) else rows
-
-
 def _forward(operation: Operation, dims: int, x: Link, *args: object) -> Link:
     """Take the elements of a rearranged image from their source positions."""
-    before, positions = x.shape[:-dims], _positions(operation, x.shape, dims, *args)
-    rows = ring_ops.reshape(content(x), [math.prod(before), math.prod(x.shape[-dims:])])
-    picked = ring_ops.local(aten.index_select.default, rows, 1, positions.clamp(min=0).reshape(-1))
-    return format_of(x).link(ring_ops.reshape(_zeros_outside(picked, positions), [*before, *positions.shape]))
+    positions = _positions(operation, x.shape, dims, *args)
+    taken = gather_at(content(x), positions, dims)
+    return format_of(x).link(ring_ops.reshape(taken, [*x.shape[:-dims], *positions.shape]))
 
 
 def _backward(operation: Operation, dims: int, shape: Sizes, grad: AnyTensor, *args: object) -> Link:
     """Add up the elements of a rearranged image at their source positions in an image of a shape."""
     fmt, positions = format_of(grad), _positions(operation, shape, dims, *args)
-    images, count = math.prod(shape[:-dims]), math.prod(shape[-dims:])
-    rows = _zeros_outside(ring_ops.reshape(to_integers(grad, fmt), [images, positions.numel()]), positions)
-    base, rows = ring_ops.together([torch.zeros(images, count, dtype=torch.int64), rows])
-    summed = ring_ops.local(aten.index_add.default, base, 1, positions.clamp(min=0).reshape(-1), rows)
-    return fmt.link(ring_ops.reshape(summed, list(shape)))
+    return fmt.link(add_at(to_integers(grad, fmt), positions, shape, dims))
 
 
 def _pad_backward(operation: Operation, dims: int, grad: AnyTensor, x: AnyTensor, padding: Sizes) -> Link:
