@@ -29,7 +29,7 @@ from syft.exceptions import ByteBudgetError
 # Seconds that other frames have to complete before the largest of them is given up for a smaller one.
 GRACE = 1.0
 # Seconds that a request in progress waits for room.
-PATIENCE = 3.0
+WAIT_SECONDS = 3.0
 # Bytes that a holding whose size changes all the time may keep beyond it.
 _SURPLUS = 1 << 16
 
@@ -230,7 +230,7 @@ def ask(size: int) -> None:
     """Charge the request that this thread answers with bytes that are about to be allocated."""
     holding = _asked.get()
     if holding is not None:
-        holding.take(size, PATIENCE)
+        holding.take(size, WAIT_SECONDS)
 
 
 class UserBudgets:

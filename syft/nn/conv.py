@@ -36,17 +36,7 @@ class Conv2d(torch.nn.Conv2d):
         bias: bool = False,
         padding_mode: Literal["zeros", "reflect", "replicate", "circular"] = "zeros",
     ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride=stride,
-            padding=padding,
-            dilation=dilation,
-            groups=groups,
-            bias=bias,
-            padding_mode=padding_mode,
-        )
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
 
     def forward(self, data: torch.Tensor) -> torch.Tensor:
         """Convolve images [N, C, H, W], or one image [C, H, W]."""

@@ -19,24 +19,6 @@ class AvgPool2d(torch.nn.AvgPool2d):
         divisor_override: the divisor of sums, instead of the size of the window.
     """
 
-    def __init__(
-        self,
-        kernel_size: int | tuple[int, int],
-        stride: int | tuple[int, int] | None = None,
-        padding: int | tuple[int, int] = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: int | None = None,
-    ) -> None:
-        super().__init__(
-            kernel_size,
-            stride=stride,
-            padding=padding,
-            ceil_mode=ceil_mode,
-            count_include_pad=count_include_pad,
-            divisor_override=divisor_override,
-        )
-
     def forward(self, data: torch.Tensor) -> torch.Tensor:
         """Pool images [N, C, H, W], or one image [C, H, W]."""
         return super().forward(data)

@@ -21,16 +21,6 @@ Step = Callable[[Tensor, Tensor, State], State]
 # --- steps of cells; the last dimension has the gates in torch's order -------------------------------------------
 
 
-def tanh_step(inputs: Tensor, hidden: Tensor, state: State) -> State:
-    """One step of a plain recurrent cell."""
-    return (torch.tanh(inputs + hidden),)
-
-
-def relu_step(inputs: Tensor, hidden: Tensor, state: State) -> State:
-    """One step of a plain recurrent cell with relu."""
-    return (torch.relu(inputs + hidden),)
-
-
 def lstm_step(inputs: Tensor, hidden: Tensor, state: State) -> State:
     """One step of a long short-term memory: gates for input, forget, cell (doubled) and output."""
     size = state[1].shape[-1]
@@ -69,8 +59,8 @@ class CellKind:
 
 
 KINDS = {
-    "tanh": CellKind(tanh_step, 1),
-    "relu": CellKind(relu_step, 1),
+    "tanh": CellKind(lambda inputs, hidden, state: (torch.tanh(inputs + hidden),), 1),
+    "relu": CellKind(lambda inputs, hidden, state: (torch.relu(inputs + hidden),), 1),
     "lstm": CellKind(lstm_step, 4, 2, 2),
     "gru": CellKind(gru_step, 3),
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -117,17 +117,11 @@ class GRUCell(RNNCellBase):
         nonlinearity: ignored.
     """
 
+    kind = KINDS["gru"]
+    forward = RNNCell.forward
+
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str | None = None) -> None:
         super().__init__(input_size, hidden_size, bias, num_chunks=3, nonlinearity=nonlinearity)
-
-    @property
-    def kind(self) -> CellKind:
-        """The kind of this cell, which has its step function."""
-        return KINDS["gru"]
-
-    def forward(self, x: Tensor, h: Tensor | None = None) -> Tensor:
-        """Return the next state for inputs [batch, features] and a state, zeros by default."""
-        return self._step(x, None if h is None else (h,))[0]
 
 
 class LSTMCell(RNNCellBase):
@@ -140,13 +134,10 @@ class LSTMCell(RNNCellBase):
         nonlinearity: ignored.
     """
 
+    kind = KINDS["lstm"]
+
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str | None = None) -> None:
         super().__init__(input_size, hidden_size, bias, num_chunks=4, nonlinearity=nonlinearity)
-
-    @property
-    def kind(self) -> CellKind:
-        """The kind of this cell, which has its step function."""
-        return KINDS["lstm"]
 
     def reset_parameters(self) -> None:
         """Draw all parameters, then add one to the bias of the forget gate, so that the initial cell remembers."""
@@ -292,33 +283,31 @@ class RNN(RNNBase):
         )
 
 
-class GRU(RNNBase):
+class _Gated(RNNBase):
+    """Layers of one kind of cell without a choice of nonlinearity."""
+
+    cell: ClassVar[type[RNNCellBase]]
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0,
+        bidirectional: bool = False,
+    ) -> None:
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, self.cell)
+
+
+class GRU(_Gated):
     """Layers of `GRUCell`; arguments as for torch.nn.GRU."""
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0,
-        bidirectional: bool = False,
-    ) -> None:
-        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, GRUCell)
+    cell = GRUCell
 
 
-class LSTM(RNNBase):
+class LSTM(_Gated):
     """Layers of `LSTMCell`; arguments as for torch.nn.LSTM; the state is (h, c)."""
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0,
-        bidirectional: bool = False,
-    ) -> None:
-        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, LSTMCell)
+    cell = LSTMCell

@@ -211,7 +211,12 @@ def test_late_clients_are_busy(clients):
 def test_common_values_are_sent_once():
     model, vector = object(), torch.zeros(3)
     payloads = [
-        {"plan": model, "seed": number + 1000, "modifiers": {"control": {"control": vector, "version": number}}, "none": {}}
+        {
+            "plan": model,
+            "seed": number + 1000,
+            "modifiers": {"control": {"control": vector, "version": number}},
+            "none": {},
+        }
         for number in range(3)
     ]
     common = shared(payloads)
@@ -243,7 +248,7 @@ def test_options_are_checked(cluster):
 
 
 def test_an_actor_that_finds_no_room(cluster, monkeypatch):
-    monkeypatch.setattr("syft.federated.server.ray.scheduler.PATIENCE", 0.5)
+    monkeypatch.setattr("syft.federated.server.ray.scheduler.STARTUP_SECONDS", 0.5)
     with sy.federated.Simulation(digits(), 4, backend="ray", actors=1, actor_options={"num_cpus": 50}) as clients:
         with pytest.raises(ClientLostError, match=r"has not started its actor. It asks for \{'num_cpus': 50\}"):
             clients[0].call("a run", "train", job(clients, 0).payload)

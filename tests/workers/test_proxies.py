@@ -18,7 +18,7 @@ from syft.grid.isolation.proxies.objects import Proxy, describe, proxy_of, walk
 from syft.messaging.message import Operation
 from syft.pointers.object_wrapper import ObjectWrapper
 from syft.pointers.pointer_plan import RUN_PLAN
-from syft.workers.access.tensor_spec import leaves_of, tensors_in
+from syft.workers.access.tensor_spec import leaves_of
 from syft.workers.execution.results import meta_of
 from tests.depth import deep
 from tests.remote.sample import replaced, tensors

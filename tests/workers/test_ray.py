@@ -337,8 +337,8 @@ def test_parties_must_be_of_one_kind(bob, alice, make_worker):
 
 
 def test_an_actor_that_finds_no_room(cluster, hook, monkeypatch):
-    monkeypatch.setattr(ray_stream, "PATIENCE", 0.5)
-    monkeypatch.setattr(ray_worker, "PATIENCE", 0.5)
+    monkeypatch.setattr(ray_stream, "STARTUP_SECONDS", 0.5)
+    monkeypatch.setattr(ray_worker, "STARTUP_SECONDS", 0.5)
     monkeypatch.setattr(ray_worker, "_DOUBT", 0.2)
     huge = sy.RayWorker(hook, id="ray-huge", actor_options={"num_cpus": 99}, auto_add=False)
     with pytest.raises(WorkerLostError, match=r"has not started its actor. It asks for {'num_cpus': 99}, and free"):

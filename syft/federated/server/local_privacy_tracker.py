@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger(__name__)
 # Seconds that clients have to report their privacy loss at the end of a run.
-_PATIENCE = 30.0
+_TIMEOUT = 30.0
 
 
 class LocalPrivacyTracker:
@@ -48,7 +48,7 @@ class LocalPrivacyTracker:
         if self.privacy is None or not self._silent:
             return
         jobs = [Job(client, run, "spent", {}) for client in clients if client.name in self._silent]
-        for name, outcome in dispatcher.run(jobs, _PATIENCE):
+        for name, outcome in dispatcher.run(jobs, _TIMEOUT):
             if isinstance(outcome, dict):
                 try:
                     self.privacy.add_all(name, outcome.get("spent"))

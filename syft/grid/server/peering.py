@@ -93,8 +93,9 @@ class Peering:
             taker(self.delegations.worker, PeerIdentity(credential.peer, credential.delegation), purpose, sock)
 
     def _serve_stream(self, credential: PeerCredential, sock: socket.socket) -> None:
-        principal = DelegatedPrincipal(str(credential.delegation.user), via=credential.peer, delegation=credential.delegation)
-        budget = credential.delegation.session.byte_budget
+        delegation = credential.delegation
+        principal = DelegatedPrincipal(str(delegation.user), via=credential.peer, delegation=delegation)
+        budget = delegation.session.byte_budget
         pipe = SocketPipe(sock, pause_timeout=_FRAME_SECONDS)
         self._sessions.serve(FramedConnection(pipe, MAX_HELLO, budget=budget, drops_refused=True), principal)
 

@@ -1,6 +1,6 @@
 """Protocols of parties on shares. Importing them fills the registries of protocols and of deals."""
 
-from syft.mpc.protocols import (
+from syft.mpc.protocols import (  # noqa: F401  (registers them)
     arithmetic,
     comparison,
     division,
@@ -17,27 +17,5 @@ from syft.mpc.protocols import (
     regression,
     securenn,
     softmax,
-    triples,
     truncation,
 )
-
-__all__ = [
-    "arithmetic",
-    "comparison",
-    "division",
-    "exponential",
-    "fss",
-    "gwas",
-    "householder",
-    "local",
-    "lookup",
-    "matrices",
-    "maximum",
-    "normalized_functions",
-    "program",
-    "regression",
-    "securenn",
-    "softmax",
-    "triples",
-    "truncation",
-]

@@ -13,9 +13,9 @@ from syft.mpc.protocols.truncation import truncate
 from syft.mpc.ring import arithmetic
 from syft.mpc.runtime import result_shapes
 from syft.mpc.runtime.party import Party
-from syft.mpc.runtime.protocol_registry import protocol
+from syft.mpc.runtime.protocol_registry import broadcast, protocol
 
-# The products there are triples for. Each takes two tensors and keyword options, and is linear in both.
+# The products of shares. Each takes two tensors and keyword options, and is linear in both.
 PRODUCTS: dict[str, Callable[..., torch.Tensor]] = {
     "mul": arithmetic.mul,
     "matmul": arithmetic.matmul,
@@ -26,25 +26,28 @@ _SHAPES: dict[str, Callable[..., torch.Size]] = {
     "matmul": result_shapes.matmul,
     "conv": result_shapes.conv,
 }
+# The products there are triples for outside of a run.
+TRIPLES = ("mul", "matmul")
 Options = tuple[tuple[str, Any], ...]
 Pair = tuple[torch.Tensor, torch.Tensor]
 
 
-def product(operation: str, x: torch.Tensor, y: torch.Tensor, options: Options = ()) -> torch.Tensor:
-    """Multiply two tensors in the ring by one of the products."""
+def _check_product(operation: str) -> None:
     if operation not in PRODUCTS:
         raise UnsupportedOperationError(
             f"The product {str(operation)[:40]!r}", "shares", f"There is {', '.join(PRODUCTS)}."
         )
+
+
+def product(operation: str, x: torch.Tensor, y: torch.Tensor, options: Options = ()) -> torch.Tensor:
+    """Multiply two tensors in the ring by one of the products."""
+    _check_product(operation)
     return PRODUCTS[operation](x, y, **dict(options))
 
 
 def product_shape(operation: str, x: Shape, y: Shape, options: dict[str, Any]) -> torch.Size:
     """Return the shape of a product."""
-    if operation not in _SHAPES:
-        raise UnsupportedOperationError(
-            f"The product {str(operation)[:40]!r}", "shares", f"There is {', '.join(PRODUCTS)}."
-        )
+    _check_product(operation)
     return _SHAPES[operation](tuple(x), tuple(y), **options)
 
 
@@ -115,7 +118,7 @@ async def multiply(
     return await truncate(party, z, divisor)
 
 
-@protocol("square", shape=lambda x, divisor=1: x.shape, rounds="1, and 1 to rescale", bytes="8, and 8 to rescale",
+@protocol("square", rounds="1, and 1 to rescale", bytes="8, and 8 to rescale",
           error="exact on whole numbers; 1 unit in the last place after rescaling")  # fmt: skip
 async def square(party: Party, x: torch.Tensor, divisor: int = 1) -> torch.Tensor:
     """Square a private tensor.
@@ -154,7 +157,7 @@ async def multiply_public(
     return await truncate(party, product(operation, left, right, tuple(options.items())), divisor)
 
 
-@protocol("add", shape=lambda x, y, alpha=1: arithmetic.broadcast(x.shape, y.shape), deals=False)
+@protocol("add", shape=broadcast, deals=False)
 async def add(party: Party, x: torch.Tensor, y: torch.Tensor, alpha: int = 1) -> torch.Tensor:
     """Add two private tensors, the second one times a public integer: each party adds its shares."""
     return torch.add(x, y, alpha=_whole(alpha))
@@ -180,15 +183,14 @@ async def add_public(party: Party, x: torch.Tensor, y: torch.Tensor | int, alpha
     return scaled.expand(shape).clone()
 
 
-@protocol("open", shape=lambda x: x.shape, rounds="1", bytes="8", deals=False)
-async def reveal(party: Party, x: torch.Tensor) -> torch.Tensor:
+@protocol("open", rounds="1", bytes="8", deals=False)
+async def reveal(party: Party, x: torch.Tensor) -> Any:
     """Open a value to every party."""
     (opened,) = await party.open(x)
-    result: torch.Tensor = opened.clone()
-    return result
+    return opened.clone()
 
 
-@protocol("refresh", shape=lambda x: x.shape)
+@protocol("refresh")
 async def refresh(party: Party, x: torch.Tensor) -> torch.Tensor:
     """Replace the shares by fresh ones of the same value: add dealt shares of zero."""
     (zero,) = await party.deal("zero", tuple(x.shape))
@@ -205,3 +207,37 @@ def deal_zero(context: DealerContext, shape: tuple[int, ...]) -> Any:
 def deal_random(context: DealerContext, shape: tuple[int, ...]) -> Any:
     """Deal shares of a uniform value."""
     return (context.random(shape),)
+
+
+# --- triples for products by hand -----------------------------------------------------------------------------
+
+
+def triple_shape(operation: str, a: torch.Size | tuple[int, ...], b: torch.Size | tuple[int, ...]) -> torch.Size:
+    """Return the shape of a product."""
+    if operation not in TRIPLES:
+        raise ProtocolError(f"There are triples for {' and '.join(TRIPLES)}, not for {str(operation)[:40]!r}.")
+    return product_shape(operation, tuple(a), tuple(b), {})
+
+
+def _triple_shapes(anchor: torch.Tensor, operation: str, a_size: Shape, b_size: Shape) -> list[torch.Size]:
+    return [torch.Size(a_size), torch.Size(b_size), triple_shape(operation, a_size, b_size)]
+
+
+@protocol("triple", shape=_triple_shapes)
+async def triple(
+    party: Party, anchor: torch.Tensor, operation: str, a_size: Shape, b_size: Shape
+) -> tuple[torch.Tensor, ...]:
+    """Return shares of uniform a and b and of their product, dealt by the crypto provider.
+
+    1. The dealer deals. Nothing is opened. Rounds: 0.
+
+    Args:
+        party: this party.
+        anchor: any shared tensor: the triple is dealt to its parties.
+        operation: "mul" or "matmul".
+        a_size: the shape of a.
+        b_size: the shape of b.
+    """
+    triple_shape(operation, a_size, b_size)
+    dealt = await party.deal("triple", operation, tuple(a_size), tuple(b_size), ())
+    return tuple(share.clone() for share in dealt)

@@ -197,11 +197,7 @@ async def sign_of(party: Party, x: torch.Tensor, gates: int = 0, *values: torch.
     return Sign(party.public(toss, e, public[0][63], count), number, tossed)
 
 
-def _elementwise(x: torch.Tensor, **options: object) -> torch.Size:
-    return x.shape
-
-
-@protocol("negative", shape=_elementwise, rounds="7", bytes="20", error="exact")
+@protocol("negative", rounds="7", bytes="20", error="exact")
 async def negative(party: Party, x: torch.Tensor, invert: bool = False, scale: int = 1) -> torch.Tensor:
     """Compute which elements are negative (or, inverted, which are not), as 1 or 0 times a public scale.
 
@@ -285,7 +281,7 @@ async def _equal(
     return torch.from_numpy(same[0])
 
 
-@protocol("zero", shape=_elementwise, rounds="7", bytes="16", error="exact")
+@protocol("zero", rounds="7", bytes="16", error="exact")
 async def zero(party: Party, x: torch.Tensor, invert: bool = False, scale: int = 1) -> torch.Tensor:
     """Compute which elements are zero (or, inverted, which are not), as 1 or 0 times a public scale.
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 
 import torch
 
 from syft.mpc.protocols.arithmetic import multiply
+from syft.mpc.protocols.chunking import in_blocks
 from syft.mpc.protocols.comparison import negative
 from syft.mpc.protocols.lookup import polynomial
 from syft.mpc.protocols.normalized_functions import LOW, SIZES, TOP, bring, sizes_between, table_of
@@ -22,8 +24,8 @@ POINT = 30
 ONE = 1 << POINT
 # Fractional bits of an inverse from the table, and of the multiplied one.
 ROUGH, FINE = 20, 28
-# Elements of a block: each needs 62 comparisons at the same time.
-BLOCK = 1 << 14
+# Numbers held at once for an element, which needs 62 comparisons at the same time (see `in_blocks`).
+WEIGHT = 128
 # Up to this top bit of the divisor the power of two is small enough to be multiplied by with bits to spare.
 SPLIT = 31
 MAX_SCALE = 1 << 40
@@ -75,8 +77,7 @@ async def _inverse(party: Party, y: torch.Tensor) -> torch.Tensor:
     rough = rough << (FINE - ROUGH)
     product = await multiply(party, exact, rough, divisor=1 << FINE)
     rest = 2 * ONE - product if party.first else -product
-    made: torch.Tensor = await multiply(party, rough, rest, divisor=1 << (FINE - 1))
-    return made
+    return await multiply(party, rough, rest, divisor=1 << (FINE - 1))
 
 
 async def prepare(party: Party, y: torch.Tensor) -> Divisor:
@@ -116,23 +117,8 @@ async def _apply(party: Party, x: torch.Tensor, divisor: Divisor, scale: int) ->
         moved = spared + number * width
         parts.append(_rescaled(party, piece * odd, divisor.small, SPLIT + 1 - moved))
         parts.append(_rescaled(party, piece * odd, divisor.large, TOP + 2 - moved))
-    first, *others = await party.together(*parts)
-    for other in others:
-        first = arithmetic.add(first, other)
-    result: torch.Tensor = first
-    return result
-
-
-async def _divide(party: Party, x: torch.Tensor, y: torch.Tensor, scale: int) -> torch.Tensor:
-    """Divide elements in one dimension; see `divide`."""
-    return await _apply(party, x, await prepare(party, y), scale)
-
-
-def _blocks(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Size, list[tuple[torch.Tensor, torch.Tensor]]]:
-    shape = arithmetic.broadcast(x.shape, y.shape)
-    xs, ys = x.expand(shape).reshape(-1), y.expand(shape).reshape(-1)
-    pieces = zip(torch.split(xs, BLOCK), torch.split(ys, BLOCK), strict=True)
-    return shape, list(pieces)
+    made: list[torch.Tensor] = await party.together(*parts)
+    return functools.reduce(arithmetic.add, made)
 
 
 def _broadcast(x: torch.Tensor, y: torch.Tensor, scale: int = 1) -> torch.Size:
@@ -157,10 +143,11 @@ async def divide(party: Party, x: torch.Tensor, y: torch.Tensor, scale: int = 1)
     Sees: masked values only. Rounds: 21. Bytes: about 1100 an element, most of them for the 62 comparisons of step 1.
     Domain: |x| < 2^58 units, |y| < 2^61 units, the quotient below 2^61 units.
     """
-    shape, pieces = _blocks(x, y)
-    if not pieces or shape.numel() == 0:
-        return torch.zeros(shape, dtype=torch.int64)
-    return torch.cat([await _divide(party, a, b, scale) for a, b in pieces]).view(shape)
+
+    async def block(dividend: torch.Tensor, divisor: torch.Tensor) -> torch.Tensor:
+        return await _apply(party, dividend, await prepare(party, divisor), scale)
+
+    return await in_blocks(block, WEIGHT, *torch.broadcast_tensors(x, y))  # type: ignore[no-untyped-call]
 
 
 async def _floor(party: Party, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -188,7 +175,5 @@ async def floor_divide(party: Party, x: torch.Tensor, y: torch.Tensor) -> torch.
 
     Domain: |x| < 2^58, |y| < 2^58.
     """
-    shape, pieces = _blocks(x, y)
-    if not pieces or shape.numel() == 0:
-        return torch.zeros(shape, dtype=torch.int64)
-    return torch.cat([await _floor(party, a, b) for a, b in pieces]).view(shape)
+    step = functools.partial(_floor, party)
+    return await in_blocks(step, WEIGHT, *torch.broadcast_tensors(x, y))  # type: ignore[no-untyped-call]

@@ -88,14 +88,12 @@ async def _raised(party: Party, x: torch.Tensor, scale: int, out: int, negative:
     mantissa, powers = await _mantissa(party, x * factor, out, width)
     _, for_small, for_large = _powers(out, width)
     if low:  # no result is large
-        only: torch.Tensor = await multiply(party, mantissa, powers[0], divisor=1 << for_small)
-        return only
+        return await multiply(party, mantissa, powers[0], divisor=1 << for_small)
     small, large = await party.together(
         multiply(party, mantissa, powers[0], divisor=1 << for_small),
         multiply(party, mantissa, powers[1], divisor=1 << for_large),
     )
-    both: torch.Tensor = arithmetic.add(small, large)
-    return both
+    return arithmetic.add(small, large)
 
 
 async def exponential(party: Party, x: torch.Tensor, scale: int, out: int, negative: bool = False) -> torch.Tensor:
@@ -104,16 +102,11 @@ async def exponential(party: Party, x: torch.Tensor, scale: int, out: int, negat
     levels = (first,) if negative else (first, last)
     made, found = await party.together(_raised(party, x, scale, out, negative), reached(party, x, levels))
     if negative:
-        result: torch.Tensor = await multiply(party, made, found[0])
-        return result
+        return await multiply(party, made, found[0])
     top = round(math.exp(last / scale) * out)
     jumps = torch.stack([made, top - made if party.first else -made])
     chosen: torch.Tensor = await multiply(party, found, jumps)
     return chosen.sum(0)
-
-
-def _elementwise(x: torch.Tensor, **options: object) -> torch.Size:
-    return x.shape
 
 
 def check_scales(*scales: object) -> None:
@@ -124,7 +117,7 @@ def check_scales(*scales: object) -> None:
         )
 
 
-@protocol("exp", shape=_elementwise, rounds="8", bytes="130", error="1 unit in the last place and 2^-16 of the result")
+@protocol("exp", rounds="8", bytes="130", error="1 unit in the last place and 2^-16 of the result")
 async def exp(
     party: Party, x: torch.Tensor, scale: int, out: int | None = None, negative: bool = False
 ) -> torch.Tensor:

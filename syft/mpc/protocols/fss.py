@@ -16,10 +16,10 @@ import torch
 from syft.mpc.dealer.deals import DealerContext, deals
 from syft.mpc.protocols import comparison
 from syft.mpc.protocols.arithmetic import multiply
-from syft.mpc.ring import arithmetic, fss_keys
+from syft.mpc.ring import fss_keys
 from syft.mpc.ring.fss_keys import Key
 from syft.mpc.runtime.party import Party
-from syft.mpc.runtime.protocol_registry import protocol
+from syft.mpc.runtime.protocol_registry import broadcast, protocol
 
 # Elements that keys are dealt for at a time, so that memory stays bounded (49 MB of keys).
 CHUNK = 1 << 15
@@ -79,11 +79,7 @@ async def _in_chunks(
     return (result if scale == 1 else result * scale).view(x.shape)
 
 
-def _elementwise(x: torch.Tensor, **options: object) -> torch.Size:
-    return x.shape
-
-
-@protocol("fss_negative", shape=_elementwise, rounds="1 for each 32,768 elements", bytes="8")
+@protocol("fss_negative", rounds="1 for each 32,768 elements", bytes="8")
 async def negative(party: Party, x: torch.Tensor, invert: bool = False, scale: int = 1) -> torch.Tensor:
     """Compute which elements are negative (or, inverted, which are not), as 1 or 0 times a public scale.
 
@@ -95,12 +91,11 @@ async def negative(party: Party, x: torch.Tensor, invert: bool = False, scale: i
     element; the dealer sends 1,504 of keys to each party. Right for every x of the ring.
     """
     if party.count != 2:
-        result: torch.Tensor = await comparison.negative(party, x, invert, scale)
-        return result
+        return await comparison.negative(party, x, invert, scale)
     return await _in_chunks(party, _negative, x, invert, scale)
 
 
-@protocol("fss_zero", shape=_elementwise, rounds="1 for each 32,768 elements", bytes="8")
+@protocol("fss_zero", rounds="1 for each 32,768 elements", bytes="8")
 async def zero(party: Party, x: torch.Tensor, invert: bool = False, scale: int = 1) -> torch.Tensor:
     """Compute which elements are zero (or, inverted, which are not), as 1 or 0 times a public scale.
 
@@ -112,51 +107,28 @@ async def zero(party: Party, x: torch.Tensor, invert: bool = False, scale: int =
     element; the dealer sends 1,040 of keys to each party. Right for every x of the ring.
     """
     if party.count != 2:
-        result: torch.Tensor = await comparison.zero(party, x, invert, scale)
-        return result
+        return await comparison.zero(party, x, invert, scale)
     return await _in_chunks(party, _zero, x, invert, scale)
 
 
-@protocol("fss_relu", shape=_elementwise, rounds="1 for each 32,768 elements, and 1", bytes="24")
-async def relu(party: Party, x: torch.Tensor) -> torch.Tensor:
+@protocol("fss_relu", rounds="1 for each 32,768 elements, and 1", bytes="24")
+async def relu(party: Party, x: torch.Tensor) -> Any:
     """Compute max(x, 0): `negative`, and a product.
 
     Sees: the same as in `negative` and `multiply`. Rounds: 2. Bytes: 24 an element.
     """
     if party.count != 2:
-        result: torch.Tensor = await comparison.relu(party, x)
-        return result
-    product: torch.Tensor = await multiply(party, x, await negative(party, x, invert=True))
-    return product
+        return await comparison.relu(party, x)
+    return await multiply(party, x, await negative(party, x, True))
 
 
-def _broadcast(x: torch.Tensor, y: torch.Tensor) -> Any:
-    return arithmetic.broadcast(x.shape, y.shape)
-
-
-@protocol("fss_ge0", shape=_elementwise, rounds="1 for each 32,768 elements", bytes="8")
-async def ge0(party: Party, x: torch.Tensor) -> torch.Tensor:
-    """Compute which elements are zero or more. See `negative`."""
-    result: torch.Tensor = await negative(party, x, invert=True)
-    return result
-
-
-@protocol("fss_lt", shape=_broadcast, rounds="1 for each 32,768 elements", bytes="8")
-async def lt(party: Party, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Compute where x < y, for x and y in [-2^62, 2^62). See `negative`."""
-    result: torch.Tensor = await negative(party, x - y)
-    return result
-
-
-@protocol("fss_le", shape=_broadcast, rounds="1 for each 32,768 elements", bytes="8")
+@protocol("fss_le", shape=broadcast, rounds="1 for each 32,768 elements", bytes="8")
 async def le(party: Party, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Compute where x <= y, for x and y in [-2^62, 2^62): where y - x is not negative. See `negative`."""
-    result: torch.Tensor = await negative(party, y - x, invert=True)
-    return result
+    return await negative(party, y - x, invert=True)
 
 
-@protocol("fss_eq", shape=_broadcast, rounds="1 for each 32,768 elements", bytes="8")
+@protocol("fss_eq", shape=broadcast, rounds="1 for each 32,768 elements", bytes="8")
 async def eq(party: Party, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Compute where x equals y, for all of the ring. See `zero`."""
-    result: torch.Tensor = await zero(party, x - y)
-    return result
+    return await zero(party, x - y)

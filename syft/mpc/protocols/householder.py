@@ -64,8 +64,7 @@ async def _inverse_roots(party: Party, y: torch.Tensor) -> torch.Tensor:
     )
     product = await multiply(party, short, await square(party, w, 1 << (2 * ROUGH - POINT)), divisor=ONE)
     rest = 3 * ONE - product if party.first else -product
-    made: torch.Tensor = await multiply(party, w, rest, divisor=1 << (ROUGH + 1))
-    return made
+    return await multiply(party, w, rest, divisor=1 << (ROUGH + 1))
 
 
 async def reciprocals(party: Party, y: torch.Tensor, end: int = 1) -> torch.Tensor:
@@ -75,8 +74,7 @@ async def reciprocals(party: Party, y: torch.Tensor, end: int = 1) -> torch.Tens
     w = await polynomial(party, y, table, low, low - inner, shift)
     product = await multiply(party, y, w, divisor=1 << ROUGH)
     rest = 2 * ONE - product if party.first else -product
-    made: torch.Tensor = await multiply(party, w, rest, divisor=1 << ROUGH)
-    return made
+    return await multiply(party, w, rest, divisor=1 << ROUGH)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -226,8 +226,7 @@ def _check(table: object, edges: Any, outside: Any, *numbers: Any) -> None:
         raise ProtocolError("A table is read at some of 64 bits, and its first edge must be below the second one.")
 
 
-@protocol("piecewise", shape=lambda x, *args, **options: x.shape,
-          rounds="8 (3 without edges)", bytes="130 (64 without edges)",
+@protocol("piecewise", rounds="8 (3 without edges)", bytes="130 (64 without edges)",
           error="as the table; about 1 unit in the last place more")  # fmt: skip
 async def piecewise(
     party: Party,
@@ -267,8 +266,7 @@ async def piecewise(
     async def block(part: torch.Tensor) -> torch.Tensor:
         inside = polynomial(party, part if factor == 1 else part * factor, table, low, drop, shift, times)
         if edges is None or outside is None:
-            made: torch.Tensor = await inside
-            return made
+            return await inside
         middle, found = await party.together(inside, reached(party, part, tuple(edges)))
         slope, start, end_slope, end = outside
         below, above = part * slope, part * end_slope

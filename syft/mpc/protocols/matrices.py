@@ -8,6 +8,7 @@ as long as the sums have room, however large their terms are.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -35,8 +36,7 @@ HALF = UNIT // 2
 
 async def matmul(party: Party, x: torch.Tensor, y: torch.Tensor, divisor: int = 1) -> torch.Tensor:
     """Multiply private matrices, and divide by a public number."""
-    made: torch.Tensor = await multiply(party, x, y, divisor=divisor, operation="matmul")
-    return made
+    return await multiply(party, x, y, divisor=divisor, operation="matmul")
 
 
 def identity_less(party: Party, x: torch.Tensor, bits: int) -> torch.Tensor:
@@ -121,11 +121,8 @@ async def rescaled(party: Party, x: torch.Tensor, found: torch.Tensor, scale: in
         factors = [round(square_of_scale * 2.0 ** (finer - m)) if (m < HALF) is small else 0 for m in range(UNIT + 1)]
         factor = by_level(found, factors, party).view(*x.shape[:-2], 1, 1)
         parts += [_shifted(party, low, factor, LAST + finer), _shifted(party, high, factor, LAST + finer - PIECE)]
-    first, *others = await party.together(*parts)
-    for other in others:
-        first = arithmetic.add(first, other)
-    result: torch.Tensor = first
-    return result
+    made: list[torch.Tensor] = await party.together(*parts)
+    return functools.reduce(arithmetic.add, made)
 
 
 async def _shifted(party: Party, x: torch.Tensor, factor: torch.Tensor, bits: int) -> torch.Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from syft.mpc.protocols.arithmetic import multiply
@@ -17,9 +19,10 @@ def _level(candidates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.
 
 
 async def tournament(
-    party: Party, x: torch.Tensor, largest: bool, path: list[torch.Tensor] | None = None
-) -> torch.Tensor:
-    """Find the largest (or smallest) of each column.
+    party: Party, x: torch.Tensor, largest: bool, rows: torch.Tensor | None = None,
+    path: list[torch.Tensor] | None = None,
+) -> tuple[torch.Tensor, Any]:  # fmt: skip
+    """Find the largest (or smallest) of each column; of equal ones the first.
 
     1. Neighbours a, b are compared: max(a, b) = b + relu(a - b).
     2. The winners, and a candidate without a neighbour, remain for the next level, until one is left.
@@ -30,38 +33,28 @@ async def tournament(
         party: this party.
         x: the columns.
         largest: whether to find the largest, or else the smallest.
+        rows: other values of the candidates; those of the winners are returned too, chosen with the same bits.
         path: gets for each level where a >= b, as 1 or 0.
     """
     values = x if largest else -x
     while values.shape[0] > 1:
         a, b, rest = _level(values)
         difference = (a - b).reshape(-1)
-        found = await sign_of(party, difference, 1)
-        winners = b + found.kept(difference, 0).view(b.shape)
+        if rows is None:
+            found = await sign_of(party, difference, 1)
+        else:
+            row_a, row_b, row_rest = _level(rows)
+            step = (row_a - row_b).reshape(-1)
+            found = await sign_of(party, difference, 2, step)
+            rows = _remaining(row_b + found.kept(step, 1).view(b.shape), row_rest)
+        values = _remaining(b + found.kept(difference, 0).view(b.shape), rest)
         if path is not None:
             path.append(found.number(party, True, 1).view(b.shape))
-        values = torch.cat([winners, rest]) if rest.shape[0] else winners
-    return values[0] if largest else -values[0]
+    return values[0] if largest else -values[0], None if rows is None else rows[0].clone()
 
 
-async def placed_tournament(party: Party, x: torch.Tensor, largest: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Find the largest (or smallest) of each column, and its row; of equal ones the first row.
-
-    As `tournament`; the rows of the winners are chosen with the same bits: row = row_b + (row_a - row_b) (a >= b).
-    """
-    values = x if largest else -x
-    rows = torch.arange(x.shape[0]).view(-1, *[1] * (x.dim() - 1)).expand(x.shape)
-    rows = rows if party.first else torch.zeros_like(rows)
-    while values.shape[0] > 1:
-        a, b, rest = _level(values)
-        row_a, row_b, row_rest = _level(rows)
-        difference, step = (a - b).reshape(-1), (row_a - row_b).reshape(-1)
-        found = await sign_of(party, difference, 2, step)
-        winners = b + found.kept(difference, 0).view(b.shape)
-        their_rows = row_b + found.kept(step, 1).view(b.shape)
-        values = torch.cat([winners, rest]) if rest.shape[0] else winners
-        rows = torch.cat([their_rows, row_rest]) if rest.shape[0] else their_rows
-    return (values[0] if largest else -values[0]), rows[0].clone()
+def _remaining(winners: torch.Tensor, rest: torch.Tensor) -> torch.Tensor:
+    return torch.cat([winners, rest]) if rest.shape[0] else winners
 
 
 def _reduced(x: torch.Tensor, dim: int | None = None, keepdim: bool = False, **options: object) -> torch.Size:
@@ -95,7 +88,8 @@ async def extreme(
     party: Party, x: torch.Tensor, dim: int | None = None, keepdim: bool = False, largest: bool = True
 ) -> torch.Tensor:
     """Find the largest (or smallest) element along a dimension, or of all."""
-    return _shaped(await tournament(party, _columns(x, dim), largest), x, dim, keepdim)
+    found, _ = await tournament(party, _columns(x, dim), largest)
+    return _shaped(found, x, dim, keepdim)
 
 
 @protocol("extreme_at", shape=lambda x, **options: [_reduced(x, **options)] * 2, rounds="7 log2(k)", bytes="28 k",
@@ -104,9 +98,10 @@ async def extreme_at(
     party: Party, x: torch.Tensor, dim: int | None = None, keepdim: bool = False, largest: bool = True, scale: int = 1
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Find the largest (or smallest) element along a dimension, or of all, and its index."""
-    value, row = await placed_tournament(party, _columns(x, dim), largest)
-    row = row if scale == 1 else row * scale
-    return _shaped(value, x, dim, keepdim), _shaped(row, x, dim, keepdim)
+    columns = _columns(x, dim)
+    rows = torch.arange(columns.shape[0]).view(-1, *[1] * (columns.dim() - 1)).expand(columns.shape)
+    value, row = await tournament(party, columns, largest, rows if party.first else torch.zeros_like(rows))
+    return _shaped(value, x, dim, keepdim), _shaped(row if scale == 1 else row * scale, x, dim, keepdim)
 
 
 def _with_path(x: torch.Tensor, dim: int) -> list[torch.Size]:
@@ -119,7 +114,7 @@ async def extreme_path(party: Party, x: torch.Tensor, dim: int) -> tuple[torch.T
     """Find the largest element along a dimension, and the winner of each comparison, for `path_back`."""
     path: list[torch.Tensor] = []
     columns = _columns(x, dim)
-    found = await tournament(party, columns, True, path)
+    found, _ = await tournament(party, columns, True, path=path)
     return found.clone(), torch.cat(path) if path else columns[:0].clone()
 
 

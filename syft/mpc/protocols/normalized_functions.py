@@ -182,16 +182,11 @@ async def root_of(
     table, *options = table_of(name, 1 << bits)
     mantissa = await polynomial(party, y, table, LOW, *options)
     parts = [multiply(party, mantissa, by_level(found, f.values, party), divisor=f.divisor) for f in factors]
-    made = await party.together(*parts)
-    total: torch.Tensor = functools.reduce(arithmetic.add, made)
-    return total
+    made: list[torch.Tensor] = await party.together(*parts)
+    return functools.reduce(arithmetic.add, made)
 
 
-def _elementwise(x: torch.Tensor, **options: object) -> torch.Size:
-    return x.shape
-
-
-@protocol("root", shape=_elementwise, rounds="13 (11 for log)", bytes="480 (840 for reciprocal)",
+@protocol("root", rounds="13 (11 for log)", bytes="480 (840 for reciprocal)",
           error="1 unit in the last place and 2^-16 of the result; 10^-5 where units are finer")  # fmt: skip
 async def root(
     party: Party, x: torch.Tensor, kind: str, scale: int, out: int | None = None, nothing: int | None = None

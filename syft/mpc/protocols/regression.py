@@ -75,8 +75,7 @@ async def _is_small(party: Party, rest: torch.Tensor) -> torch.Tensor:
     short = await truncate(party, rest, 1 << (FINE - INVERSE))
     total = (await square(party, short)).sum().view(1)
     limit = 1 << (2 * (INVERSE - LEFT_OVER))
-    small: torch.Tensor = await negative(party, total - limit if party.first else total)
-    return small
+    return await negative(party, total - limit if party.first else total)
 
 
 async def _solved(party: Party, s: torch.Tensor, x: torch.Tensor, h: torch.Tensor, size: int) -> torch.Tensor:

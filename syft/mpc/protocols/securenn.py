@@ -7,7 +7,7 @@ computed with the protocols of `comparison`: the results are the same.
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import torch
@@ -16,14 +16,11 @@ from syft.exceptions import ProtocolError
 from syft.mpc.protocols import arithmetic, comparison, maximum
 from syft.mpc.protocols import securenn_steps as steps
 from syft.mpc.protocols.three_party import BITS, ThreeParty
-from syft.mpc.ring import arithmetic as ring_arithmetic
 from syft.mpc.runtime.party import Party
-from syft.mpc.runtime.protocol_registry import protocol
+from syft.mpc.runtime.protocol_registry import broadcast, protocol
 
 # Elements compared at a time, so that memory stays bounded.
 CHUNK = 1 << 17
-# A share; at a helper, its shape.
-Share = torch.Tensor | tuple[int, ...]
 Step = Callable[[ThreeParty, torch.Tensor | None, int], Awaitable[torch.Tensor | None]]
 
 
@@ -37,25 +34,13 @@ class AnyParties:
     def __init__(self, party: Party) -> None:
         self.party = party
 
-    def tensor(self, share: Share) -> torch.Tensor:
-        """Return a share as a tensor."""
-        if isinstance(share, tuple):
-            raise ProtocolError("Only a helper gets shapes in place of shares.")
-        return share
-
-    def result(self, share: torch.Tensor) -> torch.Tensor | None:
-        """Return the result of the run at this party."""
-        return share
-
     async def not_negative(self, x: torch.Tensor) -> torch.Tensor:
         """Compute which elements are not negative, as 1 or 0."""
-        found: torch.Tensor = await comparison.negative(self.party, x, invert=True)
-        return found
+        return await comparison.negative(self.party, x, invert=True)
 
     async def multiply(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """Multiply element by element."""
-        product: torch.Tensor = await arithmetic.multiply(self.party, x, y)
-        return product
+        return await arithmetic.multiply(self.party, x, y)
 
 
 class WithHelper(AnyParties):
@@ -69,14 +54,6 @@ class WithHelper(AnyParties):
         super().__init__(trio.party)
         self.trio = trio
 
-    def tensor(self, share: Share) -> torch.Tensor:
-        """Return a share as a tensor; at a helper, zeros of its shape."""
-        return _blank(share) if isinstance(share, tuple) else share
-
-    def result(self, share: torch.Tensor) -> torch.Tensor | None:
-        """Return the result of the run at this party; None at a helper."""
-        return None if self.trio.is_helper else share
-
     def flat(self, x: torch.Tensor) -> torch.Tensor | None:
         """Return a share as a vector, and None at the helper."""
         return None if self.trio.is_helper else x.reshape(-1)
@@ -84,6 +61,10 @@ class WithHelper(AnyParties):
     def shaped(self, share: torch.Tensor | None, shape: tuple[int, ...]) -> torch.Tensor:
         """Return a vector in its shape."""
         return _blank(shape) if share is None else share.view(shape)
+
+    async def step(self, step: Step, x: torch.Tensor) -> torch.Tensor:
+        """Run one step on all elements."""
+        return self.shaped(await step(self.trio, self.flat(x), x.numel()), x.shape) if x.numel() else x
 
     async def not_negative(self, x: torch.Tensor) -> torch.Tensor:
         """Compute which elements are not negative, as 1 or 0."""
@@ -112,28 +93,36 @@ def _join(parts: list[torch.Tensor | None]) -> torch.Tensor | None:
     return torch.cat(shares) if shares else None
 
 
-async def _meet(party: Party) -> AnyParties:
-    """Return the operations for this number of parties."""
-    return WithHelper(await ThreeParty.meet(party)) if party.count == 2 else AnyParties(party)
+def _with_group(function: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """Make a protocol of a function of the operations for this number of parties, and of shares.
+
+    A helper gets shapes in place of shares, and has no result.
+    """
+
+    @functools.wraps(function)
+    async def run(party: Party, *shares: Any, **options: Any) -> Any:
+        if party.count != 2:
+            if any(isinstance(share, tuple) for share in shares):
+                raise ProtocolError("Only a helper gets shapes in place of shares.")
+            return await function(AnyParties(party), *shares, **options)
+        group = WithHelper(await ThreeParty.meet(party))
+        given = [_blank(share) if isinstance(share, tuple) else share for share in shares]
+        result = await function(group, *given, **options)
+        return None if group.trio.is_helper else result
+
+    return run
 
 
-def _same(x: torch.Tensor, *others: object, **options: object) -> torch.Size:
-    return x.shape
-
-
-def _broadcast(*tensors: torch.Tensor, **options: object) -> torch.Size:
-    return functools.reduce(ring_arithmetic.broadcast, [tensor.shape for tensor in tensors])
-
-
-async def _negative(group: AnyParties, x: torch.Tensor, invert: bool, scale: int) -> torch.Tensor:
-    found = await group.not_negative(x)
-    if not invert:
+def _oriented(group: AnyParties, found: torch.Tensor, invert: bool, scale: int) -> torch.Tensor:
+    """Return shares of bits, inverted on request, times a public scale."""
+    if invert:
         found = 1 - found if group.party.first else -found
     return found if scale == 1 else found * scale
 
 
-@protocol("snn_negative", shape=_same, rounds="8", bytes="144, and 160 from the helper", helper=True)
-async def negative(party: Party, x: Share, invert: bool = False, scale: int = 1) -> torch.Tensor | None:
+@protocol("snn_negative", rounds="8", bytes="144, and 160 from the helper", helper=True)
+@_with_group
+async def negative(group: AnyParties, x: torch.Tensor, invert: bool = False, scale: int = 1) -> torch.Tensor:
     """Compute which elements are negative (or, inverted, which are not), as 1 or 0 times a public scale.
 
     1. The parties and the helper agree on keys of common randomness (one round).
@@ -141,12 +130,12 @@ async def negative(party: Party, x: Share, invert: bool = False, scale: int = 1)
 
     Sees, rounds, bytes: see `securenn_steps.relu_deriv`. Values must lie in [-2^62, 2^62).
     """
-    group = await _meet(party)
-    return group.result(await _negative(group, group.tensor(x), invert, scale))
+    return _oriented(group, await group.not_negative(x), not invert, scale)
 
 
-@protocol("snn_zero", shape=_same, rounds="9", bytes="304, and 320 from the helper", helper=True)
-async def zero(party: Party, x: Share, invert: bool = False, scale: int = 1) -> torch.Tensor | None:
+@protocol("snn_zero", rounds="9", bytes="304, and 320 from the helper", helper=True)
+@_with_group
+async def zero(group: AnyParties, x: torch.Tensor, invert: bool = False, scale: int = 1) -> torch.Tensor:
     """Compute which elements are zero (or, inverted, which are not), as 1 or 0 times a public scale.
 
     1. `relu_deriv` of x and of -x, side by side.
@@ -154,65 +143,49 @@ async def zero(party: Party, x: Share, invert: bool = False, scale: int = 1) -> 
 
     Sees: the same as in `relu_deriv` and `multiply`. Values must lie in [-2^62, 2^62).
     """
-    group = await _meet(party)
-    x = group.tensor(x)
     one, other = (await group.not_negative(torch.stack([x, -x]))).unbind()
-    found = await group.multiply(one, other)
-    if invert:
-        found = 1 - found if party.first else -found
-    return group.result(found if scale == 1 else found * scale)
+    return _oriented(group, await group.multiply(one, other), invert, scale)
 
 
-@protocol("snn_relu", shape=_same, rounds="9", bytes="160, and 160 from the helper", helper=True)
-async def relu(party: Party, x: Share) -> torch.Tensor | None:
+@protocol("snn_relu", rounds="9", bytes="160, and 160 from the helper", helper=True)
+@_with_group
+async def relu(group: AnyParties, x: torch.Tensor) -> torch.Tensor:
     """Compute max(x, 0) (Algorithm 7): `relu_deriv`, and a product with x.
 
     Sees: the same as in `relu_deriv` and `multiply`. Values must lie in [-2^62, 2^62).
     """
-    group = await _meet(party)
-    x = group.tensor(x)
-    return group.result(await group.multiply(x, await group.not_negative(x)))
+    return await group.multiply(x, await group.not_negative(x))
 
 
-@protocol("snn_select", shape=_broadcast, rounds="2", bytes="16", helper=True)
-async def select_share(party: Party, alpha: Share, x: Share, y: Share) -> torch.Tensor | None:
+@protocol("snn_select", shape=broadcast, rounds="2", bytes="16", helper=True)
+@_with_group
+async def select_share(group: AnyParties, alpha: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Choose x where alpha is 0 and y where it is 1 (Algorithm 2): x + alpha (y - x).
 
     Sees: the same as in `multiply`. Rounds: 1, and 1 to meet.
     """
-    group = await _meet(party)
-    alpha, x, y = group.tensor(alpha), group.tensor(x), group.tensor(y)
-    return group.result(x + await group.multiply(alpha, y - x))
+    return x + await group.multiply(alpha, y - x)
 
 
-@protocol("snn_share_convert", shape=_same, rounds="5", bytes="72, and 80 from the helper", helper=True)
-async def share_convert(party: Party, a: Share) -> torch.Tensor | None:
+@protocol("snn_share_convert", rounds="5", bytes="72, and 80 from the helper", helper=True)
+@_with_group
+async def share_convert(group: AnyParties, a: torch.Tensor) -> torch.Tensor:
     """Turn shares modulo L = 2^64 into shares modulo L - 1 (Algorithm 4), for values from 0 to L - 2.
 
     For two parties; shares of more parties stay modulo L, and are only refreshed.
     """
-    if party.count != 2:
-        fresh: torch.Tensor = await arithmetic.refresh(party, a)
-        return fresh
-    return await _with_steps(party, steps.share_convert, a)
+    if isinstance(group, WithHelper):
+        return await group.step(steps.share_convert, a)
+    return await arithmetic.refresh(group.party, a)
 
 
-@protocol("snn_msb", shape=_same, rounds="5", bytes="72, and 80 from the helper", helper=True)
-async def msb(party: Party, a: Share) -> torch.Tensor | None:
+@protocol("snn_msb", rounds="5", bytes="72, and 80 from the helper", helper=True)
+@_with_group
+async def msb(group: AnyParties, a: torch.Tensor) -> torch.Tensor:
     """Compute the highest bit of results of `share_convert` (Algorithm 5), as shares modulo L."""
-    if party.count != 2:
-        found: torch.Tensor = await comparison.negative(party, a)
-        return found
-    return await _with_steps(party, steps.msb, a)
-
-
-async def _with_steps(party: Party, step: Step, a: Share) -> torch.Tensor | None:
-    """Run one step as a protocol."""
-    group = WithHelper(await ThreeParty.meet(party))
-    a = group.tensor(a)
-    if not a.numel():
-        return group.result(a)
-    return group.result(group.shaped(await step(group.trio, group.flat(a), a.numel()), a.shape))
+    if isinstance(group, WithHelper):
+        return await group.step(steps.msb, a)
+    return await comparison.negative(group.party, a)
 
 
 def _compared_shape(bits: torch.Tensor | tuple[int, ...], *known: object) -> torch.Size:
@@ -264,8 +237,9 @@ async def _compare_any(party: Party, bits: torch.Tensor, r: torch.Tensor, beta: 
     return result + beta if party.first else result
 
 
-@protocol("snn_division", shape=_broadcast, rounds="1 + 8 for each bit", bytes="160 for each bit", helper=True)
-async def division(party: Party, x: Share, y: Share, bits: int = 32) -> torch.Tensor | None:
+@protocol("snn_division", shape=broadcast, rounds="1 + 8 for each bit", bytes="160 for each bit", helper=True)
+@_with_group
+async def division(group: AnyParties, x: torch.Tensor, y: torch.Tensor, bits: int = 32) -> torch.Tensor:
     """Divide integers bit by bit, rounding down (Algorithm 8): x from 0, y from 1, x / y < 2^bits.
 
     For i from bits - 1 down to 0:
@@ -277,15 +251,14 @@ async def division(party: Party, x: Share, y: Share, bits: int = 32) -> torch.Te
     """
     if type(bits) is not int or not 1 <= bits <= 62:
         raise ProtocolError("bits of a quotient must be an integer from 1 to 62.")
-    group = await _meet(party)
-    rest, divisor = torch.broadcast_tensors(group.tensor(x), group.tensor(y))  # type: ignore[no-untyped-call]
+    rest, divisor = torch.broadcast_tensors(x, y)  # type: ignore[no-untyped-call]
     quotient = torch.zeros_like(rest)
     for i in reversed(range(bits)):
         piece = divisor << i
         fits = await group.not_negative(rest - piece)
         rest = rest - await group.multiply(fits, piece)
         quotient = quotient + (fits << i)
-    return group.result(quotient)
+    return quotient
 
 
 async def _largest(group: AnyParties, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -322,28 +295,26 @@ def _nonempty(x: torch.Tensor) -> torch.Tensor:
 
 @protocol("snn_maxpool", shape=lambda x: [_nonempty(x).shape[1:]] * 2, rounds="1 + 8 log2(k)", bytes="176 k",
           error="exact; of equal elements the first", helper=True)  # fmt: skip
-async def maxpool(party: Party, x: Share) -> Any:
+@_with_group
+async def maxpool(group: AnyParties, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Find the largest of all elements, and its index (Algorithm 9); see `_largest`."""
-    group = await _meet(party)
-    value, place = await _maximum(group, _nonempty(group.tensor(x)))
-    return None if group.result(value) is None else (value, place)
+    return await _maximum(group, _nonempty(x))
 
 
 @protocol("snn_maxpool_deriv", shape=lambda x: _nonempty(x).view(x.shape).shape, rounds="3 + 8 log2(k)", bytes="176 k",
           error="exact; of equal elements the first", helper=True)  # fmt: skip
-async def maxpool_deriv(party: Party, x: Share) -> torch.Tensor | None:
+@_with_group
+async def maxpool_deriv(group: AnyParties, x: torch.Tensor) -> torch.Tensor | None:
     """Mark the largest of all elements: 1 there, 0 elsewhere (Algorithms 9 and 10).
 
     1. `maxpool` gives the index.
     2. `one_hot` makes it a row; the row is as long as the next power of two, which divides L, and is cut.
     """
-    group = await _meet(party)
-    x = group.tensor(x)
     flat = _nonempty(x)
     _, place = await _maximum(group, flat)
     if not isinstance(group, WithHelper):
-        here = torch.arange(len(flat)) if party.first else torch.zeros_like(flat)
-        marks: torch.Tensor = await comparison.zero(party, place - here)
+        here = torch.arange(len(flat)) if group.party.first else torch.zeros_like(flat)
+        marks: torch.Tensor = await comparison.zero(group.party, place - here)
         return marks.view(x.shape)
     size = 1 << (len(flat) - 1).bit_length()
     rows = await steps.one_hot(group.trio, group.flat(place), size, 1)
@@ -367,20 +338,19 @@ def _pooled(x: torch.Tensor, kernel_size: int = 1, stride: int = 1, padding: int
 
 
 @protocol("snn_maxpool2d", shape=_pooled, rounds="1 + 8 log2(k)", bytes="176 k", helper=True)
+@_with_group
 async def maxpool2d(
-    party: Party, x: Share, kernel_size: int = 1, stride: int = 1, padding: int = 0
-) -> torch.Tensor | None:
+    group: AnyParties, x: torch.Tensor, kernel_size: int = 1, stride: int = 1, padding: int = 0
+) -> torch.Tensor:
     """Find the largest element of each square window over the last two dimensions.
 
     A position outside of the tensor stands for the nearest one inside, which is in the same window, so that the largest
     stays the same. Sees: the same as in `relu_deriv` and `multiply`.
     """
-    group = await _meet(party)
-    x = group.tensor(x)
     height, width = _pooled(x, kernel_size, stride, padding)[-2:]
     window = torch.arange(kernel_size) - padding
     rows = (torch.arange(height).unsqueeze(1) * stride + window).clamp(0, x.shape[-2] - 1)
     columns = (torch.arange(width).unsqueeze(1) * stride + window).clamp(0, x.shape[-1] - 1)
     windows = x[..., rows[:, None, :, None], columns[None, :, None, :]]
     value, _ = await _maximum(group, windows.flatten(-2).movedim(-1, 0))
-    return group.result(value)
+    return value

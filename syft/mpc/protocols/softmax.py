@@ -59,7 +59,7 @@ def _finer(scale: int, least: int) -> int:
     return scale << max((least // scale).bit_length(), 0)
 
 
-@protocol("softmax", shape=lambda x, *args, **options: x.shape, rounds="7 log2(k) + 13 (k > 15: 23)", bytes="140",
+@protocol("softmax", rounds="7 log2(k) + 13 (k > 15: 23)", bytes="140",
           error="2 units in the last place and 2^-13 of the result; 10^-4 where units are finer")  # fmt: skip
 async def softmax(party: Party, x: torch.Tensor, dim: int, scale: int, log: bool = False) -> torch.Tensor:
     """Return softmax, or its logarithm, along a dimension.
@@ -80,7 +80,8 @@ async def softmax(party: Party, x: torch.Tensor, dim: int, scale: int, log: bool
         return torch.full_like(x, 0 if log or not party.first else scale)
     rows = x.movedim(dim, 0)
     count = rows.shape[0]
-    rest = arithmetic.sub(rows, await tournament(party, rows, True))
+    largest, _ = await tournament(party, rows, True)
+    rest = arithmetic.sub(rows, largest)
     inner, out = INNER, scale if log else _finer(scale, FINER)
     raised = await exp(party, rest, scale, inner, negative=True)
     total = raised.sum(0)

@@ -75,7 +75,7 @@ async def truncate(party: Party, x: torch.Tensor, divisor: int) -> torch.Tensor:
     return arithmetic.sub(known, taken) if party.first else taken.neg_()
 
 
-@protocol("truncate", shape=lambda x, divisor: x.shape, rounds="1", bytes="8", error="1 unit in the last place")
+@protocol("truncate", rounds="1", bytes="8", error="1 unit in the last place")
 async def divide_by_public(party: Party, x: torch.Tensor, divisor: int) -> torch.Tensor:
     """Divide by a public integer, of either sign."""
     if type(divisor) is not int or divisor == 0:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from syft.core.autograd_state import is_followed
-from syft.exceptions import UnsupportedOperationError
 from syft.mpc.rules.approximations import exp_of_negative, sigmoid
 from syft.mpc.rules.arithmetic import mul, sub
 from syft.mpc.rules.cached_comparisons import inverted, note, recall
@@ -55,11 +54,16 @@ def threshold(x: Link, bound: float, value: Number) -> Link:
     return fmt.link(ring_ops.add(ring_ops.add(positive, step), to_integers(value, fmt)))
 
 
+def _kept(grad: AnyTensor, x: AnyTensor, condition: AnyTensor) -> Link:
+    """Return a gradient where a condition on x is true, else 0."""
+    fmt = format_of(grad, x)
+    return fmt.link(masked(condition, grad, fmt))
+
+
 @rule(aten.threshold_backward.default, in_place=False)
 def threshold_backward(grad: AnyTensor, x: AnyTensor, bound: float) -> Link:
     """Gradient of relu: kept where its input (or result) is above the threshold."""
-    fmt = format_of(grad, x)
-    return fmt.link(masked(_above(x, bound), grad, fmt))
+    return _kept(grad, x, _above(x, bound))
 
 
 # --- between two bounds ---------------------------------------------------------------------------------------
@@ -76,8 +80,7 @@ def hardtanh(x: Link, min_val: float = -1, max_val: float = 1) -> Link:
 @rule(aten.hardtanh_backward.default, in_place=False)
 def hardtanh_backward(grad: AnyTensor, x: AnyTensor, low: float, high: float) -> Link:
     """Gradient of a clamp: kept strictly between the bounds."""
-    fmt = format_of(grad, x)
-    return fmt.link(masked(_inside(x, low, high), grad, fmt))
+    return _kept(grad, x, _inside(x, low, high))
 
 
 def _inside(x: AnyTensor, low: float, high: float) -> AnyTensor:
@@ -156,12 +159,10 @@ def hardshrink(x: Link, bound: float = 0.5) -> Link:
 @rule(aten.softshrink_backward.default, aten.hardshrink_backward.default, in_place=False)
 def shrink_backward(grad: AnyTensor, x: AnyTensor, bound: float) -> Link:
     """Gradient of both: kept beyond the bound."""
-    fmt = format_of(grad, x)
     above, reached = recall(x, "gt", bound), recall(x, "ge", -bound)
     if above is not None and reached is not None:
-        return fmt.link(ring_ops.mul(ring_ops.add(above, inverted(reached)), to_integers(grad, fmt)))
-    beyond = logical_or(gt(x, bound), lt(x, -bound)) if is_link(x) else x.abs() > bound
-    return fmt.link(masked(beyond, grad, fmt))
+        return _kept(grad, x, bits(ring_ops.add(above, inverted(reached)), format_of(x)))
+    return _kept(grad, x, logical_or(gt(x, bound), lt(x, -bound)) if is_link(x) else x.abs() > bound)
 
 
 # --- with a slope below zero ----------------------------------------------------------------------------------
@@ -209,29 +210,6 @@ def prelu_backward(grad: AnyTensor, x: AnyTensor, weight: AnyTensor) -> tuple[Li
     rest = fmt.link(ring_ops.sub(to_integers(grad, fmt), positive))
     of_input = fmt.link(ring_ops.add(positive, product("mul", rest, weight, fmt)))
     return of_input, fmt.link(product("mul", rest, x, fmt))
-
-
-def _only_mean(training: bool) -> None:
-    if training:
-        raise UnsupportedOperationError("rrelu in training", "encrypted tensors", "Use leaky_relu, or eval mode.")
-
-
-@rule(aten.rrelu_with_noise.default, in_place=False)
-def rrelu(
-    x: Link, noise: object, low: float = 1 / 8, high: float = 1 / 3, training: bool = False, *args: object
-) -> Link:
-    """Return leaky relu with the mean slope, as rrelu does in eval mode."""
-    _only_mean(training)
-    return leaky_relu(x, (low + high) / 2)
-
-
-@rule(aten.rrelu_with_noise_backward.default, in_place=False)
-def rrelu_backward(
-    grad: AnyTensor, x: AnyTensor, noise: object, low: float, high: float, training: bool, is_result: bool
-) -> Link:
-    """Gradient of rrelu in eval mode."""
-    _only_mean(training)
-    return leaky_relu_backward(grad, x, (low + high) / 2, is_result)
 
 
 # --- with an exponential below zero ---------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Rules for approximated functions: exponentials, logarithms, roots, sigmoids, sine and cosine.
+"""Rules for approximated functions: exponentials, logarithms, roots, sigmoids, sine and cosine, softmax.
 
 docs/reference/operations.md lists measured domains and errors. Outside its domain a function has a documented value,
 never noise: sqrt of a number that is not positive is 0, its logarithm is that of one unit, e^x stays at its maximum.
@@ -17,7 +17,8 @@ from syft.mpc.protocols.exponential import edges
 from syft.mpc.rules.arithmetic import add, div, mul, reciprocal, sub
 from syft.mpc.rules.comparison import clamp, ge
 from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, rule
-from syft.mpc.rules.types import AnyTensor, Link, Value
+from syft.mpc.rules.reduction import check_dtype, dims_of, total
+from syft.mpc.rules.types import AnyTensor, Dims, Link, Operation, Value
 from syft.mpc.values import ring_ops
 from syft.mpc.values.encoding import encode_plain
 from syft.mpc.values.function_tables import SLOPES, table_of
@@ -72,23 +73,8 @@ def exp_of_negative(x: Link) -> Link:
     return _exp(x, True)
 
 
-@rule(aten.exp2.default)
-def exp2(x: Link) -> Link:
-    """2^x."""
-    return exp(mul(x, math.log(2)))
-
-
-@rule(aten.expm1.default)
-def expm1(x: Link) -> Link:
-    """e^x - 1."""
-    return sub(exp(x), 1)
-
-
-def _root(name: str, plain: Plain) -> Callable[[Link], Link]:
-    def run(x: Link) -> Link:
-        return apply(x, name, lambda v, f: ring_ops.run("root", v, kind=name, scale=f.scale), plain)
-
-    return run
+def _root(name: str, plain: Plain, x: Link) -> Link:
+    return apply(x, name, lambda v, f: ring_ops.run("root", v, kind=name, scale=f.scale), plain)
 
 
 def of_positive(function: Plain) -> Plain:
@@ -96,35 +82,15 @@ def of_positive(function: Plain) -> Plain:
     return lambda x: torch.where(x > 0, function(x.clamp(min=torch.finfo(torch.float64).tiny)), torch.zeros_like(x))
 
 
-sqrt = _root("sqrt", of_positive(torch.sqrt))
-rsqrt = _root("rsqrt", of_positive(torch.rsqrt))
-rule(aten.sqrt.default)(sqrt)
-rule(aten.rsqrt.default)(rsqrt)
+sqrt = rule(aten.sqrt.default)(functools.partial(_root, "sqrt", of_positive(torch.sqrt)))
+rsqrt = rule(aten.rsqrt.default)(functools.partial(_root, "rsqrt", of_positive(torch.rsqrt)))
 
 
 @rule(aten.log.default)
 def log(x: Link) -> Link:
     """Natural logarithm; of numbers that are not positive, that of one unit."""
     unit = 1 / encoded(x, "log").scale
-    return _root("log", lambda v: v.clamp(min=unit).log())(x)
-
-
-@rule(aten.log2.default)
-def log2(x: Link) -> Link:
-    """Logarithm with base 2."""
-    return mul(log(x), 1 / math.log(2))
-
-
-@rule(aten.log10.default)
-def log10(x: Link) -> Link:
-    """Logarithm with base 10."""
-    return mul(log(x), 1 / math.log(10))
-
-
-@rule(aten.log1p.default)
-def log1p(x: Link) -> Link:
-    """log(1 + x)."""
-    return log(add(x, 1))
+    return _root("log", lambda v: v.clamp(min=unit).log(), x)
 
 
 # --- piecewise functions ----------------------------------------------------------------------------------
@@ -141,28 +107,15 @@ def piecewise(x: Link, name: str, plain: Plain) -> Link:
 
 
 def _piecewise(name: str, plain: Plain) -> Callable[[Link], Link]:
-    return lambda x: piecewise(x, name, plain)
+    return rule(getattr(aten, name).default)(lambda x: piecewise(x, name, plain))
 
 
 functional = torch.nn.functional
-sigmoid = _piecewise("sigmoid", torch.sigmoid)
-tanh = _piecewise("tanh", torch.tanh)
-erf = _piecewise("erf", torch.erf)
-silu = _piecewise("silu", functional.silu)
-mish = _piecewise("mish", functional.mish)
-rule(aten.sigmoid.default)(sigmoid)
-rule(aten.tanh.default)(tanh)
-rule(aten.erf.default)(erf)
-rule(aten.silu.default)(silu)
-rule(aten.mish.default)(mish)
-
-
-@rule(aten.erfc.default)
-def erfc(x: Link) -> Link:
-    """1 - erf(x)."""
-    return sub(1, erf(x))
-
-
+sigmoid, erf = _piecewise("sigmoid", torch.sigmoid), _piecewise("erf", torch.erf)
+sin, cos = _piecewise("sin", torch.sin), _piecewise("cos", torch.cos)
+_piecewise("tanh", torch.tanh)
+_piecewise("silu", functional.silu)
+_piecewise("mish", functional.mish)
 _GELU = {"none": "gelu", "tanh": "gelu_tanh"}
 
 
@@ -205,30 +158,19 @@ def log_sigmoid_forward(x: Link) -> tuple[Link, torch.Tensor]:
     return logsigmoid(x), torch.zeros(0)
 
 
-# --- sine and cosine ---------------------------------------------------------------------------------------------
-
-
-sin, cos = _piecewise("sin", torch.sin), _piecewise("cos", torch.cos)
-rule(aten.sin.default)(sin)
-rule(aten.cos.default)(cos)
-
-
-@rule(aten.tan.default)
-def tan(x: Link) -> Link:
-    """sin(x) / cos(x)."""
-    return div(sin(x), cos(x))
-
-
-@rule(aten.sinh.default)
-def sinh(x: Link) -> Link:
-    """(e^x - e^-x) / 2."""
-    return mul(sub(exp(x), exp(mul(x, -1))), 0.5)
-
-
-@rule(aten.cosh.default)
-def cosh(x: Link) -> Link:
-    """(e^x + e^-x) / 2."""
-    return mul(add(exp(x), exp(mul(x, -1))), 0.5)
+_COMPOSED: dict[Operation, Callable[[Link], Link]] = {
+    aten.exp2.default: lambda x: exp(mul(x, math.log(2))),
+    aten.expm1.default: lambda x: sub(exp(x), 1),
+    aten.log2.default: lambda x: mul(log(x), 1 / math.log(2)),
+    aten.log10.default: lambda x: mul(log(x), 1 / math.log(10)),
+    aten.log1p.default: lambda x: log(add(x, 1)),
+    aten.erfc.default: lambda x: sub(1, erf(x)),
+    aten.tan.default: lambda x: div(sin(x), cos(x)),
+    aten.sinh.default: lambda x: mul(sub(exp(x), exp(mul(x, -1))), 0.5),
+    aten.cosh.default: lambda x: mul(add(exp(x), exp(mul(x, -1))), 0.5),
+}
+for _operation, _function in _COMPOSED.items():
+    rule(_operation)(_function)
 
 
 # --- gradients --------------------------------------------------------------------------------------------------
@@ -258,16 +200,10 @@ def gelu_backward(grad: AnyTensor, x: AnyTensor, approximate: str = "none") -> L
     return mul(grad, slope(f"{_GELU[approximate]}_slope", x))
 
 
-@rule(aten.silu_backward.default, in_place=False)
-def silu_backward(grad: AnyTensor, x: AnyTensor) -> Link:
-    """Gradient of silu."""
-    return mul(grad, slope("silu_slope", x))
-
-
-@rule(aten.mish_backward.default, in_place=False)
-def mish_backward(grad: AnyTensor, x: AnyTensor) -> Link:
-    """Gradient of mish."""
-    return mul(grad, slope("mish_slope", x))
+for _name in ("silu", "mish"):
+    rule(getattr(aten, f"{_name}_backward").default, in_place=False)(
+        lambda grad, x, name=f"{_name}_slope": mul(grad, slope(name, x))
+    )
 
 
 @rule(aten.softplus_backward.default, in_place=False)
@@ -280,3 +216,64 @@ def softplus_backward(grad: AnyTensor, x: AnyTensor, beta: float = 1, threshold:
 def log_sigmoid_backward(grad: AnyTensor, x: AnyTensor, buffer: object) -> Link:
     """Gradient of log(sigmoid(x)): sigmoid(-x)."""
     return mul(grad, slope("sigmoid", mul(x, -1) if is_link(x) else -x, torch.sigmoid))
+
+
+# --- softmax ------------------------------------------------------------------------------------------------------
+
+
+def _softmax(x: Link, dim: int, log: bool) -> Link:
+    """Return softmax, or its logarithm, along a dimension."""
+    fmt, (dim,) = encoded(x, "softmax"), dims_of(x, dim) or [0]
+    value = content(x)
+    if ring_ops.is_shared(value):
+        return fmt.link(ring_ops.run("softmax", value, dim=dim, scale=fmt.scale, log=log))
+    call = torch.log_softmax if log else torch.softmax
+    return fmt.link(on_plain(lambda v: call(v, dim), value, fmt))
+
+
+rule(aten._softmax.default, in_place=False)(lambda x, dim, half_to_float: _softmax(x, dim, False))
+rule(aten._log_softmax.default, in_place=False)(lambda x, dim, half_to_float: _softmax(x, dim, True))
+
+
+@rule(aten._safe_softmax.default, in_place=False)
+def safe_softmax(x: Link, dim: int, dtype: torch.dtype | None = None) -> Link:
+    """Softmax along a dimension, as attention calls it."""
+    check_dtype(x, dtype)
+    return _softmax(x, dim, False)
+
+
+@rule(aten._softmax_backward_data.default, in_place=False)
+def softmax_backward(grad: AnyTensor, result: AnyTensor, dim: int, dtype: torch.dtype | None = None) -> Link:
+    """Gradient of softmax, from its result."""
+    weighed = mul(grad, result)
+    return sub(weighed, mul(result, total(weighed, [dim], True)))
+
+
+@rule(aten._log_softmax_backward_data.default, in_place=False)
+def log_softmax_backward(grad: AnyTensor, result: AnyTensor, dim: int, dtype: torch.dtype | None = None) -> Link:
+    """Gradient of the logarithm of softmax, from its result."""
+    if not len(grad.shape) or grad.shape[dim] == 1:  # the gradient is 0 for every input
+        return mul(grad, 0) if is_link(grad) else mul(result, 0)
+    softmaxed = exp_of_negative(result) if is_link(result) else result.double().exp()
+    summed = total(grad, [dim], True) if is_link(grad) else grad.sum(dim, keepdim=True)
+    return sub(grad, mul(softmaxed, summed))
+
+
+@rule(aten.logsumexp.default, in_place=False)
+def logsumexp(x: Link, dim: Dims, keepdim: bool = False) -> Link:
+    """log(sum(e^x)) along dimensions: max(x) + log(sum(e^(x - max(x))))."""
+    fmt, dims = encoded(x, "logsumexp"), dims_of(x, dim)
+    value = content(x)
+    if not ring_ops.is_shared(value):
+        return fmt.link(on_plain(lambda v: torch.logsumexp(v, dims, keepdim), value, fmt))
+    kept = [size for at, size in enumerate(x.shape) if at not in dims]
+    if all(x.shape[one] == 1 for one in dims):  # the logarithm of one exponential
+        return fmt.link(ring_ops.scale(ring_ops.reshape(value, x.shape if keepdim else kept), 1))
+    largest: Value = value
+    for one in dims:
+        largest = ring_ops.extreme(largest, one, True)
+    inner = 1 << 20
+    raised = ring_ops.run("exp", ring_ops.sub(value, largest), scale=fmt.scale, out=inner, negative=True)
+    summed = ring_ops.run("root", ring_ops.total(raised, dims, True), kind="log", scale=inner, out=fmt.scale)
+    made = ring_ops.add(largest, summed)
+    return fmt.link(made if keepdim else ring_ops.reshape(made, kept))

@@ -6,6 +6,7 @@ product with it is exact and needs no rescaling.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -49,42 +50,29 @@ def _difference(x: Operand, y: Operand, fmt: FixedPointFormat) -> Value:
     return ring_ops.sub(to_integers(x, fmt), to_integers(y, fmt))
 
 
-def _ordered(name: str, swapped: bool, invert: bool) -> Callable[[Operand, Operand], Link]:
-    """Make the rule of an order comparison, from the sign of a difference."""
-
-    def compare(x: Operand, y: Operand) -> Link:
-        fmt = format_of(x, y)
-        bit = compared(x, y, name)
-        if bit is None:
-            difference = _difference(y, x, fmt) if swapped else _difference(x, y, fmt)
-            bit = ring_ops.negative(difference, 1, invert)
-        return bits(bit, fmt)
-
-    return compare
+def _ordered(name: str, swapped: bool, invert: bool, x: Operand, y: Operand) -> Link:
+    """Compare by the sign of a difference."""
+    fmt = format_of(x, y)
+    bit = compared(x, y, name)
+    if bit is None:
+        difference = _difference(y, x, fmt) if swapped else _difference(x, y, fmt)
+        bit = ring_ops.negative(difference, 1, invert)
+    return bits(bit, fmt)
 
 
-lt, gt = _ordered("lt", False, False), _ordered("gt", True, False)
-le, ge = _ordered("le", True, True), _ordered("ge", False, True)
-rule(aten.lt.Tensor, aten.lt.Scalar)(lt)
-rule(aten.gt.Tensor, aten.gt.Scalar)(gt)
-rule(aten.le.Tensor, aten.le.Scalar)(le)
-rule(aten.ge.Tensor, aten.ge.Scalar)(ge)
+def _equal(name: str, invert: bool, x: Operand, y: Operand) -> Link:
+    """Return x == y, or x != y."""
+    fmt = format_of(x, y)
+    bit = compared(x, y, name)
+    return bits(ring_ops.zero(_difference(x, y, fmt), 1, invert) if bit is None else bit, fmt)
 
 
-def _equal(name: str, invert: bool) -> Callable[[Operand, Operand], Link]:
-    """Make the rule of x == y or x != y."""
-
-    def compare(x: Operand, y: Operand) -> Link:
-        fmt = format_of(x, y)
-        bit = compared(x, y, name)
-        return bits(ring_ops.zero(_difference(x, y, fmt), 1, invert) if bit is None else bit, fmt)
-
-    return compare
-
-
-eq, ne = _equal("eq", False), _equal("ne", True)
-rule(aten.eq.Tensor, aten.eq.Scalar)(eq)
-rule(aten.ne.Tensor, aten.ne.Scalar)(ne)
+lt = rule(aten.lt.Tensor, aten.lt.Scalar)(functools.partial(_ordered, "lt", False, False))
+gt = rule(aten.gt.Tensor, aten.gt.Scalar)(functools.partial(_ordered, "gt", True, False))
+le = rule(aten.le.Tensor, aten.le.Scalar)(functools.partial(_ordered, "le", True, True))
+ge = rule(aten.ge.Tensor, aten.ge.Scalar)(functools.partial(_ordered, "ge", False, True))
+eq = rule(aten.eq.Tensor, aten.eq.Scalar)(functools.partial(_equal, "eq", False))
+ne = rule(aten.ne.Tensor, aten.ne.Scalar)(functools.partial(_equal, "ne", True))
 
 
 def bit_and_scale(condition: Operand) -> tuple[Term, int]:
@@ -150,22 +138,18 @@ def _of_bits(function: Callable[..., Value], *operands: Operand) -> Link:
     return bits(function(*found), format_of(*operands))
 
 
-def _bitwise(logical: Callable[[Operand, Operand], Link], name: str) -> Callable[[Operand, Operand], Link]:
-    """Make the rule of & | ^, which are supported on the results of comparisons."""
-
-    def run(x: Operand, y: Operand) -> Link:
-        for operand in (x, y):
-            is_bits = operand.is_bit if is_link(operand) else getattr(operand, "dtype", torch.bool) is torch.bool
-            if not is_bits:
-                raise UnsupportedOperationError(name, "encrypted numbers", "It works on the results of comparisons.")
-        return logical(x, y)
-
-    return run
+def _bitwise(logical: Callable[[Operand, Operand], Link], name: str, x: Operand, y: Operand) -> Link:
+    """Return x & y, x | y or x ^ y, which are supported on the results of comparisons."""
+    for operand in (x, y):
+        is_bits = operand.is_bit if is_link(operand) else getattr(operand, "dtype", torch.bool) is torch.bool
+        if not is_bits:
+            raise UnsupportedOperationError(name, "encrypted numbers", "It works on the results of comparisons.")
+    return logical(x, y)
 
 
-rule(aten.bitwise_and.Tensor)(_bitwise(logical_and, "x & y"))
-rule(aten.bitwise_or.Tensor)(_bitwise(logical_or, "x | y"))
-rule(aten.bitwise_xor.Tensor)(_bitwise(logical_xor, "x ^ y"))
+rule(aten.bitwise_and.Tensor)(functools.partial(_bitwise, logical_and, "x & y"))
+rule(aten.bitwise_or.Tensor)(functools.partial(_bitwise, logical_or, "x | y"))
+rule(aten.bitwise_xor.Tensor)(functools.partial(_bitwise, logical_xor, "x ^ y"))
 
 
 @rule(aten.bitwise_not.default)
@@ -238,24 +222,26 @@ def sign(x: Link) -> Link:
     return made if fmt.scale == 1 else note(made, BIT, found)
 
 
+def _excess(x: Operand, y: Operand, fmt: FixedPointFormat) -> Value:
+    """Return relu(x - y); the comparison is cached with a link."""
+    positive, (reached, above) = relu_with_bits(_difference(x, y, fmt), "ge", "gt")
+    if is_link(x):
+        cache_bits(x, y, ge=reached, gt=above)
+    return positive
+
+
 @rule(aten.maximum.default, aten.fmax.default, in_place=False)
 def maximum(x: Operand, y: Operand) -> Link:
     """The larger of two: y + relu(x - y)."""
     fmt = format_of(x, y)
-    positive, (reached, above) = relu_with_bits(_difference(x, y, fmt), "ge", "gt")
-    if is_link(x):
-        cache_bits(x, y, ge=reached, gt=above)
-    return fmt.link(ring_ops.add(to_integers(y, fmt), positive))
+    return fmt.link(ring_ops.add(to_integers(y, fmt), _excess(x, y, fmt)))
 
 
 @rule(aten.minimum.default, aten.fmin.default, in_place=False)
 def minimum(x: Operand, y: Operand) -> Link:
     """The smaller of two: x - relu(x - y)."""
     fmt = format_of(x, y)
-    positive, (reached, above) = relu_with_bits(_difference(x, y, fmt), "ge", "gt")
-    if is_link(x):
-        cache_bits(x, y, ge=reached, gt=above)
-    return fmt.link(ring_ops.sub(to_integers(x, fmt), positive))
+    return fmt.link(ring_ops.sub(to_integers(x, fmt), _excess(x, y, fmt)))
 
 
 @rule(aten.clamp_min.default, aten.clamp_min.Tensor)
@@ -278,12 +264,9 @@ def clamp_max(x: Link, high: Operand) -> Link:
 
 @rule(aten.clamp.default, aten.clamp.Tensor)
 def clamp(
-    x: Link,
-    low: Operand | None = None,
-    high: Operand | None = None,
-    min: Operand | None = None,
+    x: Link, low: Operand | None = None, high: Operand | None = None, min: Operand | None = None,
     max: Operand | None = None,
-) -> Link:
+) -> Link:  # fmt: skip
     """Return x clamped to bounds, which may be private tensors."""
     low, high = (min if low is None else low), (max if high is None else high)
     if low is not None and high is not None and not is_link(low) and not is_link(high):
@@ -341,11 +324,9 @@ def is_never_true(x: Link) -> torch.Tensor:
     return torch.zeros(tuple(x.shape), dtype=torch.bool)
 
 
+@rule(aten.equal.default, aten.allclose.default, in_place=False)
 def refuse_equal(x: Operand, y: Operand, *args: object, **kwargs: object) -> Any:
     """Refuse: the result would be a public bit about private values."""
     raise UnsupportedOperationError(
         "torch.equal, torch.allclose", "encrypted tensors", "Compare with x == y, which stays private, or .get() first."
     )
-
-
-rule(aten.equal.default, aten.allclose.default, in_place=False)(refuse_equal)

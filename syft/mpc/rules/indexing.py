@@ -1,12 +1,14 @@
-"""Rules for indexing by public indices and masks, and by private indices.
+"""Rules for indexing by public indices and masks, and by private indices; embeddings, embedding bags and one_hot.
 
 A private index is compared with every position, which gives a one-hot row; the product of that row with the elements
 selects one. So no party learns the index, and the result is exact. An index out of range gives 0, because an error
-would reveal it; negative and fractional indices are out of range.
+would reveal it; negative and fractional indices are out of range. The row is cached with the index, so that the
+gradient need not compare again.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,11 +17,15 @@ import torch
 from syft.core.autograd_state import is_followed
 from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import UnsupportedOperationError
+from syft.mpc.rules import public_scaling
+from syft.mpc.rules.arithmetic import mul
 from syft.mpc.rules.cached_comparisons import note, recall
-from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, rule, to_integers
-from syft.mpc.rules.types import AnyTensor, Link, Value
+from syft.mpc.rules.comparison import bits
+from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, reshaped, rule, to_integers
+from syft.mpc.rules.types import AnyTensor, Link, Sizes, Value
 from syft.mpc.values import ring_ops
 from syft.tensors.additive_shared import AdditiveSharingTensor
+from syft.tensors.precision import FixedPrecisionTensor
 
 
 def refuse_private(operation: object, arguments: object) -> None:
@@ -30,6 +36,39 @@ def refuse_private(operation: object, arguments: object) -> None:
             "encrypted tensors",
             "The selected positions would be public; use torch.where, or multiply by the mask.",
         )
+
+
+# --- public positions ---------------------------------------------------------------------------------------
+
+
+def add_up(rows: Value, dim: int, index: torch.Tensor, count: int) -> Value:
+    """Add up slices along a dimension at public indices below a count."""
+    shape = list(ring_ops.shape_of(rows))
+    shape[dim] = count
+    base, rows = ring_ops.together([torch.zeros(shape, dtype=torch.int64), rows])
+    return ring_ops.local(aten.index_add.default, base, dim, index, rows)
+
+
+def _zero_outside(value: Value, positions: torch.Tensor) -> Value:
+    return ring_ops.mul(value, (positions >= 0).long()) if bool((positions < 0).any()) else value
+
+
+def gather_at(value: Value, positions: torch.Tensor, dims: int) -> Value:
+    """Return the elements at flat positions in images of some dimensions, 0 at -1: (images, *positions)."""
+    shape = ring_ops.shape_of(value)
+    images = math.prod(shape[:-dims])
+    rows = ring_ops.reshape(value, [images, math.prod(shape[-dims:])])
+    taken = ring_ops.local(aten.index_select.default, rows, 1, positions.clamp(min=0).reshape(-1))
+    return _zero_outside(ring_ops.reshape(taken, [images, *positions.shape]), positions)
+
+
+def add_at(value: Value, positions: torch.Tensor, shape: Sizes, dims: int) -> Value:
+    """Add up elements at flat positions in images, and return these in a shape: the adjoint of `gather_at`."""
+    images = math.prod(shape[:-dims])
+    value = _zero_outside(ring_ops.reshape(value, [images, *positions.shape]), positions)
+    rows = ring_ops.reshape(value, [images, positions.numel()])
+    added = add_up(rows, 1, positions.clamp(min=0).reshape(-1), math.prod(shape[-dims:]))
+    return ring_ops.reshape(added, list(shape))
 
 
 # --- private indices ----------------------------------------------------------------------------------------
@@ -173,3 +212,115 @@ def _gathered(x: AnyTensor, dim: int, indices: Link) -> Link:
     last = [other for other in range(len(x.shape)) if other != dim]
     rows = ring_ops.local(aten.unsqueeze.default, ring_ops.permute(value, [*last, dim]), dim)
     return fmt.link(ring_ops.total(ring_ops.mul(one_hot(indices, x.shape[dim]), rows), [len(x.shape)]))
+
+
+# --- embeddings -------------------------------------------------------------------------------------------------------
+
+# torch's codes for the modes of bags.
+SUM, MEAN = 0, 1
+
+
+@rule(aten.embedding.default, in_place=False)
+def embedding(weight: Link | torch.Tensor, indices: AnyTensor, *args: object) -> Link:
+    """Select rows of a table by public or private indices."""
+    if is_link(indices):
+        return picked(weight, 0, indices)
+    fmt = format_of(weight)
+    flat = ring_ops.local(aten.index_select.default, to_integers(weight, fmt), 0, indices.reshape(-1))
+    return fmt.link(ring_ops.reshape(flat, [*indices.shape, weight.shape[1]]))
+
+
+@rule(aten.embedding_dense_backward.default, in_place=False)
+def embedding_backward(grad: AnyTensor, indices: AnyTensor, count: int, padding: int, scale_by_freq: bool) -> Link:
+    """Gradient of an embedding: rows added up at public or private indices."""
+    fmt = format_of(grad) if is_link(grad) else format_of(indices)
+    if not is_link(indices):
+        return fmt.link(_added_up(grad, indices, count, padding, scale_by_freq, fmt))
+    if scale_by_freq:
+        raise UnsupportedOperationError(
+            "scale_grad_by_freq with encrypted indices",
+            "encrypted tensors",
+            "The frequency of an encrypted index is private: leave scale_grad_by_freq out.",
+        )
+    made = spread(grad, 0, indices, count, fmt)
+    if 0 <= padding < count:
+        made = ring_ops.mul(made, (torch.arange(count) != padding).long().view(-1, 1))
+    return fmt.link(made)
+
+
+def _added_up(
+    grad: AnyTensor, indices: torch.Tensor, count: int, padding: int, by_frequency: bool, fmt: FixedPointFormat
+) -> Value:
+    width = grad.shape[-1]
+    rows = ring_ops.reshape(to_integers(grad, fmt), [indices.numel(), width])
+    flat = indices.reshape(-1)
+    if bool((flat == padding).any()):
+        rows = ring_ops.mul(rows, (flat != padding).long().view(-1, 1))
+    if by_frequency and flat.numel():
+        rows = public_scaling.divide(rows, torch.bincount(flat, minlength=count)[flat].view(-1, 1), fmt)
+    return add_up(rows, 0, flat, count)
+
+
+# --- bags -----------------------------------------------------------------------------------------------------------
+
+
+@rule(aten._embedding_bag.default, aten._embedding_bag_forward_only.default, in_place=False)
+def embedding_bag(
+    weight: AnyTensor, indices: AnyTensor, offsets: torch.Tensor, scale_grad_by_freq: bool = False, mode: int = SUM,
+    sparse: bool = False, sample_weights: AnyTensor | None = None, include_last_offset: bool = False, padding: int = -1,
+) -> tuple[Link, torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    """Add up, or average, the rows of each bag; the assignment of indices to bags is public."""
+    if mode not in (SUM, MEAN):
+        raise UnsupportedOperationError("EmbeddingBag(mode='max')", "encrypted tensors", "Use 'sum' or 'mean'.")
+    if is_link(indices) and padding >= 0:
+        raise UnsupportedOperationError("EmbeddingBag with padding_idx", "encrypted indices", "Leave out padding_idx.")
+    starts = offsets[:-1] if include_last_offset else offsets
+    count, bags = indices.shape.numel(), starts.numel()
+    bag_of = torch.searchsorted(starts.contiguous(), torch.arange(count), right=True) - 1
+    taken = torch.ones(count, dtype=torch.bool) if is_link(indices) else indices != padding
+    if include_last_offset:  # indices after the last offset are in no bag
+        beyond = torch.arange(count) >= offsets[-1]
+        taken, bag_of = taken & ~beyond, bag_of.masked_fill(beyond, -1)
+    sizes = torch.zeros(bags, dtype=torch.int64).index_add(0, bag_of.clamp(min=0), taken.long())
+    rows = embedding(weight, indices)
+    if sample_weights is not None:
+        rows = mul(rows, reshaped(sample_weights, [-1, 1]))
+    fmt = format_of(rows)
+    value = content(rows) if bool(taken.all()) else ring_ops.mul(content(rows), taken.long().view(-1, 1))
+    summed = add_up(value, 0, bag_of.clamp(min=0), bags)
+    if mode == MEAN:
+        summed = public_scaling.divide(summed, sizes.clamp(min=1).view(-1, 1), fmt)
+    return fmt.link(summed), bag_of, sizes, torch.zeros(0, dtype=torch.int64)
+
+
+@rule(aten._embedding_bag_backward.default, in_place=False)
+def embedding_bag_backward(
+    grad: AnyTensor, indices: AnyTensor, offsets: torch.Tensor, bag_of: torch.Tensor, sizes: torch.Tensor,
+    places: object, count: int, by_frequency: bool, mode: int, sparse: bool, sample_weights: AnyTensor,
+    padding: int = -1,
+) -> Link:  # fmt: skip
+    """Gradient of bags: each row gets the gradient of its bag."""
+    fmt = format_of(grad)
+    given = to_integers(grad, fmt)
+    if mode == MEAN:
+        given = public_scaling.divide(given, sizes.clamp(min=1).view(-1, 1), fmt)
+    rows = fmt.link(ring_ops.local(aten.index_select.default, given, 0, bag_of.clamp(min=0)))
+    if bool((bag_of < 0).any()):
+        rows = mul(rows, (bag_of >= 0).view(-1, 1))
+    if sample_weights is not None:
+        rows = mul(rows, reshaped(sample_weights, [-1, 1]))
+    return embedding_backward(rows, indices, count, padding, by_frequency)
+
+
+# --- public functions --------------------------------------------------------------------------------------------
+
+
+@FixedPrecisionTensor.implements(torch.nn.functional.one_hot)
+@AdditiveSharingTensor.implements(torch.nn.functional.one_hot)
+def one_hot_of(index: Link, num_classes: int = -1) -> Link:
+    """Return a one-hot row for each private index; all zeros if it is out of range."""
+    if num_classes < 1:
+        raise UnsupportedOperationError(
+            "one_hot without num_classes", type(index).__name__, "The largest index is private: pass num_classes."
+        )
+    return bits(one_hot(index, num_classes), format_of(index))

@@ -2,6 +2,10 @@
 
 The incoming gradient is usually public (that of a loss is 1), and is then used as a public factor. Means divide
 gradients by a public number, and gradients get more digits for that (see `gradients`).
+
+Classification losses select one input per class index. Targets are class indices: public integers, or integers shared
+without fix_precision. Private targets are compared with every class (see `indexing`), so the class, and whether it is
+ignored, stays private.
 """
 
 from __future__ import annotations
@@ -9,18 +13,18 @@ from __future__ import annotations
 import torch
 
 from syft.mpc.rules import public_scaling
-from syft.mpc.rules.approximations import log, logsigmoid, sigmoid
-from syft.mpc.rules.arithmetic import add, div, mul, sub
-from syft.mpc.rules.division import QUOTIENT_BITS, divided
+from syft.mpc.rules.approximations import log
+from syft.mpc.rules.arithmetic import QUOTIENT_BITS, add, div, divided, mul, sub
 from syft.mpc.rules.gradients import finer
-from syft.mpc.rules.operands import aten, content, format_of, is_link, rule, to_integers
+from syft.mpc.rules.indexing import one_hot
+from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, reshaped, rule, to_integers
 from syft.mpc.rules.public_scaling import times
 from syft.mpc.rules.reduction import mean, total
-from syft.mpc.rules.types import AnyTensor, Link, Operand
+from syft.mpc.rules.types import AnyTensor, Link, Operand, Value
 from syft.mpc.values import ring_ops
 
-# torch's codes for reduction="none", "mean", "sum".
-NONE, MEAN, SUM = 0, 1, 2
+# torch's codes for reduction="none" and "mean".
+NONE, MEAN = 0, 1
 
 
 def reduced(x: Link, reduction: int) -> Link:
@@ -85,56 +89,7 @@ def times_tensor(x: AnyTensor, y: AnyTensor | float) -> AnyTensor:
     return mul(x, y) if is_link(x) or is_link(y) else x * y
 
 
-def _within(x: AnyTensor, bound: float) -> AnyTensor:
-    """Return x clamped to [-bound, bound]: relu(x + bound) - relu(x - bound) - bound, in the same rounds."""
-    if not is_link(x):
-        return x.clamp(-bound, bound)
-    fmt = format_of(x)
-    limit = to_integers(bound, fmt)
-    both = ring_ops.local(aten.stack.default, [ring_ops.add(content(x), limit), ring_ops.sub(content(x), limit)])
-    above, below = ring_ops.unbind(ring_ops.relu(both))
-    return fmt.link(ring_ops.sub(ring_ops.sub(above, below), limit))
-
-
-def _huber(x: AnyTensor, target: AnyTensor, delta: float) -> tuple[AnyTensor, AnyTensor]:
-    """Return e, the distance within delta, and distance - e / 2: their product is the Huber loss."""
-    distance = sub(x, target)
-    near = _within(distance, delta)
-    return near, sub(distance, mul(near, 0.5))
-
-
-@rule(aten.huber_loss.default, in_place=False)
-def huber_loss(x: AnyTensor, target: AnyTensor, reduction: int = MEAN, delta: float = 1.0) -> Link:
-    """Half the squared distance up to delta, linear beyond."""
-    return reduced(mul(*_huber(x, target, delta)), reduction)
-
-
-@rule(aten.huber_loss_backward.default, in_place=False)
-def huber_loss_backward(grad: AnyTensor, x: AnyTensor, target: AnyTensor, reduction: int, delta: float) -> Link:
-    """Gradient of the Huber loss: the distance within delta."""
-    distance = _distance(x, target)
-    return chain_rule(_within(distance, delta), grad, _count(distance, reduction))
-
-
-@rule(aten.smooth_l1_loss.default, in_place=False)
-def smooth_l1_loss(x: AnyTensor, target: AnyTensor, reduction: int = MEAN, beta: float = 1.0) -> Link:
-    """Huber loss divided by beta."""
-    near, rest = _huber(x, target, beta)
-    return reduced(mul(near if beta == 1 else div(near, beta), rest), reduction)
-
-
-@rule(aten.smooth_l1_loss_backward.default, in_place=False)
-def smooth_l1_loss_backward(grad: AnyTensor, x: AnyTensor, target: AnyTensor, reduction: int, beta: float) -> Link:
-    """Gradient of the smooth absolute distance."""
-    distance = _distance(x, target)
-    return chain_rule(_within(distance, beta), grad, _count(distance, reduction) * beta)
-
-
 # --- probabilities --------------------------------------------------------------------------------------------------
-
-
-def _with_weight(losses: Link, weight: AnyTensor | None) -> Link:
-    return losses if weight is None else mul(losses, weight)
 
 
 def _both_logs(x: AnyTensor) -> tuple[AnyTensor, AnyTensor]:
@@ -157,11 +112,8 @@ def binary_cross_entropy(
     A probability of 0 counts as one unit, as in `log`: its logarithm is -11.1 with 16 bits, and -100 in torch.
     """
     second, difference = _both_logs(x)
-    return reduced(_with_weight(_negative(add(second, mul(target, difference))), weight), reduction)
-
-
-def _negative(x: AnyTensor) -> Link:
-    return mul(x, -1)
+    losses = mul(add(second, mul(target, difference)), -1)
+    return reduced(losses if weight is None else mul(losses, weight), reduction)
 
 
 @rule(aten.binary_cross_entropy_backward.default, in_place=False)
@@ -187,39 +139,6 @@ def _over_variance(x: AnyTensor, distance: AnyTensor) -> AnyTensor:
     return fmt.link(divided(to_integers(distance, fmt), variance, scale))
 
 
-@rule(aten.binary_cross_entropy_with_logits.default, in_place=False)
-def bce_with_logits(
-    x: AnyTensor,
-    target: AnyTensor,
-    weight: AnyTensor | None = None,
-    pos_weight: AnyTensor | None = None,
-    reduction: int = MEAN,
-) -> Link:
-    """Return (1 - t) x - (1 + (pos_weight - 1) t) log(sigmoid(x))."""
-    logs: AnyTensor = logsigmoid(x) if is_link(x) else torch.nn.functional.logsigmoid(x.double())
-    if pos_weight is not None:
-        more = sub(pos_weight, 1) if is_link(pos_weight) else pos_weight - 1
-        factor = add(mul(more, target), 1) if is_link(more) or is_link(target) else more * target + 1
-        logs = times_tensor(logs, factor)
-    line = mul(sub(1, target) if is_link(target) else 1 - target, x)
-    return reduced(_with_weight(sub(line, logs), weight), reduction)
-
-
-@rule(aten.soft_margin_loss.default, in_place=False)
-def soft_margin_loss(x: AnyTensor, target: AnyTensor, reduction: int = MEAN) -> Link:
-    """Return log(1 + e^(-t x))."""
-    return reduced(_negative(logsigmoid(mul(x, target))), reduction)
-
-
-@rule(aten.soft_margin_loss_backward.default, in_place=False)
-def soft_margin_loss_backward(grad: AnyTensor, x: AnyTensor, target: AnyTensor, reduction: int) -> Link:
-    """Return -t sigmoid(-t x)."""
-    away: AnyTensor = _negative(target) if is_link(target) else -target
-    exponent = times_tensor(x, away)
-    slope = times_tensor(away, sigmoid(exponent) if is_link(exponent) else torch.sigmoid(exponent))
-    return chain_rule(slope, grad, _count(x, reduction))
-
-
 @rule(aten.xlogy.Tensor, aten.xlogy.Scalar_Self, aten.xlogy.Scalar_Other)
 def xlogy(x: AnyTensor, y: Operand) -> Link:
     """Return x log(y), and 0 where x is 0."""
@@ -227,3 +146,141 @@ def xlogy(x: AnyTensor, y: Operand) -> Link:
         return mul(x, log(y))
     unit = 1 / format_of(x).scale
     return mul(x, torch.as_tensor(y).double().clamp(min=unit).log())
+
+
+# --- selection by target --------------------------------------------------------------------------------------------
+
+
+def _dimension(x: AnyTensor) -> int:
+    """Return the dimension of classes: the first one after the batch dimension."""
+    return 1 if len(x.shape) > 1 else 0
+
+
+def _classes_last(x: AnyTensor) -> AnyTensor:
+    """Return x, private or public, with classes in the last dimension."""
+    order = list(range(len(x.shape)))
+    order.append(order.pop(_dimension(x)))
+    return format_of(x).link(ring_ops.permute(content(x), order)) if is_link(x) else x.permute(order)
+
+
+def _classes_back(value: Value, dim: int) -> Value:
+    """Move the last dimension back to the dimension of classes."""
+    order = list(range(len(ring_ops.shape_of(value))))
+    order.insert(dim, order.pop())
+    return ring_ops.permute(value, order)
+
+
+def _with_last(x: AnyTensor) -> AnyTensor:
+    """Append a dimension to a private or public tensor."""
+    return reshaped(x, [*x.shape, 1])
+
+
+def _hot(target: AnyTensor, count: int, ignored: int) -> Value:
+    """Return a one-hot row for each target; rows of public ignored targets are zero."""
+    if not is_link(target):
+        named = target != ignored
+        return torch.nn.functional.one_hot(torch.where(named, target, 0), count) * named.unsqueeze(-1)
+    return one_hot(target, count)
+
+
+def _check(x: AnyTensor, target: AnyTensor, ignored: int) -> None:
+    count = x.shape[_dimension(x)]
+    if tuple(target.shape) != (*x.shape[: _dimension(x)], *x.shape[_dimension(x) + 1 :]):
+        raise ValueError(f"Targets of shape {tuple(target.shape)} do not match inputs of shape {tuple(x.shape)}.")
+    if not is_link(target) and bool(((target != ignored) & ((target < 0) | (target >= count))).any()):
+        raise IndexError(f"A target is out of bounds: there are {count} classes.")
+
+
+def _chosen(x: AnyTensor, target: AnyTensor, ignored: int) -> Link:
+    """Return the elements of x that targets select, in the shape of the targets."""
+    dim, fmt = _dimension(x), format_of(x)
+    if is_link(target):
+        hot = _hot(target, x.shape[dim], ignored)
+        if not is_link(x):
+            fmt = format_of(target)
+        return fmt.link(ring_ops.total(ring_ops.mul(hot, to_integers(_classes_last(x), fmt)), [len(x.shape) - 1]))
+    places = torch.where(target == ignored, 0, target).unsqueeze(dim)
+    found = ring_ops.local(aten.gather.default, to_integers(x, fmt), dim, places)
+    return fmt.link(ring_ops.reshape(found, tuple(target.shape)))
+
+
+def _weights(x: AnyTensor, target: AnyTensor, weight: AnyTensor | None, ignored: int) -> AnyTensor | None:
+    """Return the weight of each target, private or public; None if all weights are 1."""
+    count = x.shape[_dimension(x)]
+    if not is_link(target):
+        named = (target != ignored).long()
+        if weight is None:
+            return None if bool(named.all()) else named
+        places = torch.where(named.bool(), target, 0)
+        if not is_link(weight):
+            return weight.double()[places] * named
+        flat = ring_ops.local(aten.index_select.default, content(weight), 0, places.reshape(-1))
+        return mul(format_of(weight).link(ring_ops.reshape(flat, tuple(target.shape))), named)
+    if weight is None and not 0 <= ignored < count:
+        return None
+    fmt = format_of(x, weight)
+    each: Value = torch.full((count,), fmt.scale) if weight is None else to_integers(weight, fmt)
+    each = ring_ops.mul(each, (torch.arange(count) != ignored).long())
+    return fmt.link(ring_ops.total(ring_ops.mul(_hot(target, count, ignored), each), [len(target.shape)]))
+
+
+def _sum(weights: AnyTensor) -> Link | float:
+    """Return the sum of weights: a number, or a link."""
+    return total(weights) if is_link(weights) else float(weights.sum())
+
+
+# --- negative log likelihood ----------------------------------------------------------------------------------------
+
+
+@rule(aten.nll_loss_forward.default, aten.nll_loss2d_forward.default, in_place=False)
+def nll_loss(
+    x: AnyTensor, target: AnyTensor, weight: AnyTensor | None, reduction: int, ignore_index: int
+) -> tuple[Link, AnyTensor]:
+    """Minus the element that a target selects, times the weight of its class; and the sum of these weights."""
+    _check(x, target, ignore_index)
+    weights = _weights(x, target, weight, ignore_index)
+    chosen = _chosen(x, target, ignore_index)
+    losses = mul(chosen if weights is None else mul(chosen, weights), -1)
+    if reduction == NONE:
+        return losses, torch.zeros(())
+    summed = float(target.shape.numel()) if weights is None else _sum(weights)
+    made = total(losses)
+    if reduction == MEAN and not is_link(summed) and not summed:
+        raise ValueError("nll_loss has no mean: there are no targets, or all are ignored or have weight 0.")
+    return div(made, summed) if reduction == MEAN else made, summed if is_link(summed) else torch.tensor(summed)
+
+
+@rule(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default, in_place=False)
+def nll_loss_backward(
+    grad: AnyTensor, x: AnyTensor, target: AnyTensor, weight: AnyTensor | None, reduction: int, ignore_index: int,
+    total_weight: AnyTensor,
+) -> Link:  # fmt: skip
+    """Gradient of `nll_loss`: minus the weight where a target selects an element, else 0."""
+    weights = _weights(x, target, weight, ignore_index)
+    factor, fmt = public_part(grad), format_of(x, grad, target)
+    if reduction == MEAN:
+        factor = _divided(factor, total_weight)
+        fmt = finer(fmt, target.shape.numel())
+    if weights is not None:
+        factor = times_tensor(weights, factor)
+    return _spread(_hot(target, x.shape[_dimension(x)], ignore_index), factor, fmt, _dimension(x))
+
+
+def _divided(factor: AnyTensor | float, summed: AnyTensor | float) -> AnyTensor | float:
+    if is_link(factor) or is_link(summed):
+        return div(factor, summed if is_link(summed) else float(summed))
+    return factor / float(summed)
+
+
+def _spread(hot: Value, factor: AnyTensor | float, fmt: FixedPointFormat, dim: int) -> Link:
+    """Return minus a factor (one, or one per target) where one-hot rows are 1."""
+    if not isinstance(factor, float):
+        factor = _with_last(factor) if len(factor.shape) else factor
+    if not ring_ops.is_shared(hot) and not is_link(factor):
+        made = to_integers(hot.double() * factor * -1, fmt)
+    elif is_link(factor):
+        made = ring_ops.neg(ring_ops.mul(hot, to_integers(factor, format_of(factor, fmt.model))))
+        fmt = format_of(factor, fmt.model)
+    else:
+        made = ring_ops.mul(hot, to_integers(-factor, fmt))
+    return fmt.link(_classes_back(made, dim))

@@ -1,31 +1,39 @@
-"""Rules for layer norm and group norm, and helpers for batch norm; weights public or private.
+"""Rules for layer norm, group norm and batch norm (and so instance norm); weights and statistics public or private.
 
 A distance from the mean is divided by the standard deviation before it is multiplied by the weight, so that
 intermediate values stay small. Variances have twice the digits, and 1 / sqrt(variance) has 22 bits: they are few
-numbers, and their errors affect every element.
+numbers, and their errors affect every element. The inverse standard deviation of private running statistics is cached
+with them until they change, so that the next prediction does not compute it again.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import Any, overload
 
 import torch
-import torch.nn.functional as F
 
 from syft.core.autograd_state import is_followed
-from syft.exceptions import UnsupportedOperationError
-from syft.hook.composed import composed
+from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.mpc.protocols.exponential import MAX_SCALE
-from syft.mpc.ring import arithmetic
 from syft.mpc.rules.arithmetic import add, mul, sub
 from syft.mpc.rules.cached_comparisons import note, recall
 from syft.mpc.rules.gradients import with_digits
-from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, reshaped, rule, to_integers
+from syft.mpc.rules.operands import (
+    FixedPointFormat,
+    aten,
+    content,
+    format_of,
+    is_link,
+    reshaped,
+    rule,
+    to_integers,
+    write,
+)
+from syft.mpc.rules.public_scaling import times
 from syft.mpc.rules.reduction import count_of
-from syft.mpc.rules.types import AnyTensor, Dims, Link, Sizes, Value
+from syft.mpc.rules.types import AnyTensor, Link, Sizes, Value
 from syft.mpc.values import ring_ops
 from syft.mpc.values.encoding import encode_plain
 
@@ -34,8 +42,6 @@ MAX_SUM = 1 << 54
 # The maximum of units per one of a factor.
 FACTOR = 1 << 22
 WHITENED = "whitened"
-# An eps of a length up to here is below the resolution of all formats.
-TINY = 1e-6
 
 
 @dataclasses.dataclass(slots=True)
@@ -194,6 +200,21 @@ def layer_norm(
     return affine(whitened.made, weight, bias), *remembered(whitened, list(whitened.mean.shape))
 
 
+def _gradients(
+    grad: AnyTensor, made: Link, factor: AnyTensor, weight: AnyTensor | None, dims: list[int], over: list[int],
+    wanted: Sequence[bool],
+) -> tuple[Link | None, ...]:  # fmt: skip
+    """Return gradients for input, weight and bias; `made` may have another shape, with `dims` normalised."""
+    grads: list[Any] = [None, None, summed_up(grad, over) if wanted[2] else None]
+    if wanted[0]:
+        given = grad if weight is None else mul(grad, weight)
+        rest, _ = pulled_back(reshaped(given, list(made.shape)), made, dims)
+        grads[0] = reshaped(times_factor(rest, factor), list(grad.shape))
+    if wanted[1]:
+        grads[1] = grad_of_weight(grad, reshaped(made, list(grad.shape)), over)
+    return tuple(grads)
+
+
 @rule(aten.native_layer_norm_backward.default, in_place=False)
 def layer_norm_backward(
     grad: AnyTensor, x: AnyTensor, shape: Sizes, mean: AnyTensor, factor: AnyTensor, weight: AnyTensor | None,
@@ -204,13 +225,7 @@ def layer_norm_backward(
     over, dims = list(range(before)), list(range(before, len(x.shape)))
     made = recall(factor, WHITENED)
     made = times_factor(sub(x, mean), factor) if made is None else made
-    grads: list[Any] = [None, None, summed_up(grad, over) if wanted[2] else None]
-    if wanted[0]:
-        rest, _ = pulled_back(grad if weight is None else mul(grad, weight), made, dims)
-        grads[0] = times_factor(rest, factor)
-    if wanted[1]:
-        grads[1] = grad_of_weight(grad, made, over)
-    return tuple(grads)
+    return _gradients(grad, made, factor, weight, dims, over, wanted)
 
 
 @rule(aten.native_group_norm.default, in_place=False)
@@ -231,68 +246,143 @@ def group_norm_backward(
     channels: int, size: int, groups: int, wanted: Sequence[bool],
 ) -> tuple[Link | None, ...]:  # fmt: skip
     """Gradients of group norm for input, weight and bias."""
-    shape, over = list(x.shape), batch_dims(x)
-    grouped, single = [batch, groups, channels // groups * size], [batch, groups, 1]
+    single = [batch, groups, 1]
+    factor_of_group, made = reshaped(factor, single), recall(factor, WHITENED)
+    if made is None:
+        grouped = reshaped(x, [batch, groups, channels // groups * size])
+        made = times_factor(sub(grouped, reshaped(mean, single)), factor_of_group)
+    return _gradients(grad, made, factor_of_group, per_channel(weight, len(x.shape)), [2], batch_dims(x), wanted)
+
+
+# --- batches: statistics of the batch, or running ones --------------------------------------------------------------
+
+
+def _check_running(*running: AnyTensor | None) -> None:
+    """Raise, before computing, if private statistics would have to be written to plain tensors."""
+    if any(one is not None and not is_link(one) for one in running):
+        raise SyftError(
+            "Batch norm in training: the statistics of encrypted data are private, but the running ones of this module "
+            "are plain tensors. Encrypt the module: module.fix_precision().share(...) encrypts its buffers too."
+        )
+
+
+def _update(running_mean: AnyTensor, running_var: AnyTensor, found: Whitened, momentum: float) -> None:
+    """Update running mean and variance from the statistics of a batch, in the same rounds."""
+    fmt = format_of(running_mean, running_var, found.mean)
+    count = running_mean.shape.numel()
+    batch = [
+        to_integers(one, fmt)
+        for one in (reshaped(found.mean, [count]), reshaped(found.variance(format_of(found.mean)), [count]))
+    ]
+    running = [to_integers(one, fmt) for one in (running_mean, running_var)]
+    before, after = (ring_ops.local(aten.cat.default, ring_ops.together(both)) for both in (running, batch))
+    moved = ring_ops.add(before, times(ring_ops.sub(after, before), momentum, fmt))
+    for at, target in enumerate((running_mean, running_var)):
+        write(target, fmt.link(ring_ops.local(aten.slice.Tensor, moved, 0, at * count, (at + 1) * count)), "batch_norm")
+
+
+@rule(aten.native_batch_norm.default, aten._native_batch_norm_legit.default, in_place=False)
+def batch_norm(
+    x: AnyTensor, weight: AnyTensor | None, bias: AnyTensor | None, running_mean: AnyTensor | None,
+    running_var: AnyTensor | None, training: bool, momentum: float, eps: float,
+) -> tuple[AnyTensor, ...]:  # fmt: skip
+    """Normalise each channel: with the statistics of the batch in training, else with the running ones."""
+    dims, x = len(x.shape), as_link(x, weight, bias, running_mean, running_var)
+    if not training:
+        if running_mean is None or running_var is None:
+            raise RuntimeError("batch_norm needs running_mean and running_var unless training=True")
+        return _with_running(x, weight, bias, running_mean, running_var, eps)
+    _check_running(running_mean, running_var)
+    whitened = whiten(x, batch_dims(x), eps)
+    if running_mean is not None and running_var is not None:
+        _update(running_mean, running_var, whitened, momentum)
+    made = affine(whitened.made, per_channel(weight, dims), per_channel(bias, dims))
+    return made, *remembered(whitened, [-1])
+
+
+rule(aten._native_batch_norm_legit.no_stats, in_place=False)(
+    lambda x, weight, bias, training, momentum, eps: batch_norm(x, weight, bias, None, None, True, momentum, eps)
+)
+rule(aten._native_batch_norm_legit_no_training.default, in_place=False)(
+    lambda x, weight, bias, mean, var, momentum, eps: batch_norm(x, weight, bias, mean, var, False, momentum, eps)
+)
+
+
+def _running_factor(running_var: AnyTensor, eps: float, fmt: FixedPointFormat) -> AnyTensor:
+    """Return 1 / sqrt(running variance + eps); a private one is cached with the variance until that changes."""
+    if not is_link(running_var):
+        return (running_var.double() + eps).rsqrt()
+    cached: Link | None = recall(running_var, "rsqrt", eps)
+    if cached is None:
+        own = format_of(running_var)
+        scale, divisor = squares_scale(own)
+        value = ring_ops.scale(content(running_var), own.scale // divisor)
+        cached = inverse_root(value, scale, eps, fine_format(fmt))
+        note(running_var, "rsqrt", cached, eps)
+    return cached
+
+
+def _weighted(factor: AnyTensor, weight: AnyTensor | None, running_var: AnyTensor) -> AnyTensor:
+    """Return the factor times the weight; cached for private ones until they change."""
+    if weight is None:
+        return factor
+    if not is_link(factor) and not is_link(weight):
+        return weight.double() * factor
+    holder = next(one for one in (running_var, weight) if is_link(one))
+    other = weight if holder is running_var else running_var
+    cached: Link | None = recall(holder, "weighted", other)
+    if cached is None:
+        fine = fine_format(format_of(weight))
+        cached = mul(weight if is_link(factor) else fine.link(to_integers(weight, fine)), factor)
+        note(holder, "weighted", cached, other)
+    return cached
+
+
+def _with_running(
+    x: AnyTensor, weight: AnyTensor | None, bias: AnyTensor | None, running_mean: AnyTensor, running_var: AnyTensor,
+    eps: float,
+) -> tuple[Link, torch.Tensor, torch.Tensor]:  # fmt: skip
+    dims = len(x.shape)
+    factor = _weighted(_running_factor(running_var, eps, format_of(x, running_var)), weight, running_var)
+    made = times_factor(sub(x, per_channel(running_mean, dims)), per_channel(factor, dims))
+    nothing = torch.zeros(0)
+    return made if bias is None else add(made, per_channel(bias, dims)), nothing, nothing
+
+
+@rule(aten.native_batch_norm_backward.default, in_place=False)
+def batch_norm_backward(
+    grad: AnyTensor, x: AnyTensor, weight: AnyTensor | None, running_mean: AnyTensor, running_var: AnyTensor,
+    mean: AnyTensor, factor: AnyTensor, train: bool, eps: float, wanted: Sequence[bool],
+) -> tuple[Link | None, ...]:  # fmt: skip
+    """Gradients of batch norm for input, weight and bias."""
+    dims, over = len(x.shape), batch_dims(x)
+    grads: list[Any] = [None, None, summed_up(grad, over) if wanted[2] else None]
+    if not train:
+        plain = _running_factor(running_var, eps, format_of(grad, x, running_var))
+        if wanted[0]:
+            grads[0] = times_factor(grad, per_channel(_weighted(plain, weight, running_var), dims))
+        if wanted[1]:
+            x = as_link(x, grad, running_mean, running_var)
+            made = times_factor(sub(x, per_channel(running_mean, dims)), per_channel(plain, dims))
+            grads[1] = grad_of_weight(grad, made, over)
+        return tuple(grads)
     made = recall(factor, WHITENED)
     if made is None:
-        made = times_factor(sub(reshaped(x, grouped), reshaped(mean, single)), reshaped(factor, single))
-    grads: list[Any] = [None, None, summed_up(grad, over) if wanted[2] else None]
+        made = times_factor(sub(x, per_channel(mean, dims)), per_channel(factor, dims))
+    rest, summed = pulled_back(grad, made, over)
     if wanted[0]:
-        given = grad if weight is None else mul(grad, per_channel(weight, len(shape)))
-        rest, _ = pulled_back(reshaped(given, grouped), made, [2])
-        grads[0] = reshaped(times_factor(rest, reshaped(factor, single)), shape)
+        scaled = factor if weight is None else mul(factor, weight)
+        grads[0] = times_factor(rest, per_channel(scaled, dims))
     if wanted[1]:
-        grads[1] = grad_of_weight(grad, reshaped(made, shape), over)
+        grads[1] = reshaped(summed, [-1])
     return tuple(grads)
 
 
-# --- without subtraction of the mean -----------------------------------------------------------------------------
-
-
-@composed(F.rms_norm, torch.rms_norm)
-def rms_norm(
-    x: torch.Tensor, normalized_shape: Sizes, weight: torch.Tensor | None = None, eps: float | None = None
-) -> torch.Tensor:
-    """Divide by the root of the mean square along the last dimensions.
-
-    Numbers together with their negatives have mean 0, and their mean square is their variance, so layer norm computes
-    this with all of its digits and with its gradient.
-    """
-    count = math.prod(normalized_shape)
-    flat = x.reshape(*x.shape[: len(x.shape) - len(normalized_shape)], count)
-    eps = torch.finfo(x.dtype).eps if eps is None else eps
-    made = F.layer_norm(torch.cat([flat, -flat], -1), (2 * count,), eps=eps)[..., :count].reshape(x.shape)
-    return made if weight is None else made * weight
-
-
-@composed(F.normalize)
-def normalize(
-    x: torch.Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12, out: torch.Tensor | None = None
-) -> torch.Tensor:
-    """Divide vectors by max(length, eps).
-
-    Euclidean lengths are root mean squares, up to a factor; a tiny eps is below the resolution of encoded vectors.
-    """
-    if p == 2 and isinstance(dim, int) and out is None and eps <= TINY:
-        turned = x.movedim(dim, -1)
-        factor: float = turned.shape[-1] ** -0.5
-        return (rms_norm(turned, turned.shape[-1:], None, 0.0) * factor).movedim(-1, dim)
-    lengths = torch.linalg.vector_norm(x, p, dim, keepdim=True).clamp_min(eps).expand_as(x)
-    return torch.div(x, lengths) if out is None else torch.div(x, lengths, out=out)
-
-
-@composed(torch._weight_norm)
-def weight_norm(v: torch.Tensor, g: torch.Tensor, dim: int = 0) -> torch.Tensor:
-    """Scale each row of a weight to a given length, as torch.nn.utils.parametrizations.weight_norm does."""
-    rows = v.movedim(dim, 0)
-    made = normalize(rows.reshape(rows.shape[0], -1)).reshape(rows.shape).movedim(0, dim)
-    return made * g
-
-
-@composed(F.cosine_similarity, torch.cosine_similarity)
-def cosine_similarity(x1: torch.Tensor, x2: torch.Tensor, dim: int = 1, eps: float = 1e-8) -> torch.Tensor:
-    """Return the dot product of normalised vectors; both are normalised in the same rounds."""
-    shape = arithmetic.broadcast(x1.shape, x2.shape)
-    both = torch.stack([x1.expand(shape), x2.expand(shape)])
-    first, second = normalize(both, dim=dim + 1 if dim >= 0 else dim, eps=eps).unbind(0)
-    return (first * second).sum(dim)
+@rule(aten._native_batch_norm_legit_functional.default, in_place=False)
+def batch_norm_of_copies(
+    x: AnyTensor, weight: AnyTensor | None, bias: AnyTensor | None, running_mean: AnyTensor | None,
+    running_var: AnyTensor | None, training: bool, momentum: float, eps: float,
+) -> tuple[AnyTensor | None, ...]:  # fmt: skip
+    """Normalise each channel, and return new running statistics instead of writing them."""
+    mean, var = (format_of(one).link(content(one)) if is_link(one) else one for one in (running_mean, running_var))
+    return *batch_norm(x, weight, bias, mean, var, training, momentum, eps), mean, var

@@ -1,4 +1,7 @@
-"""Rules for powers: integer powers by squaring, other powers of positive numbers as e^(n log x)."""
+"""Rules for powers, standard deviations and norms of vectors.
+
+Integer powers are computed by squaring, other powers of positive numbers as e^(n log x).
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,14 @@ import torch
 
 from syft.exceptions import UnsupportedOperationError
 from syft.mpc.ring import arithmetic
-from syft.mpc.rules.approximations import apply, exp, rsqrt, sqrt
-from syft.mpc.rules.arithmetic import add, mul, power, reciprocal
-from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, rule, writes
-from syft.mpc.rules.types import AnyTensor, Link, Number
+from syft.mpc.rules.approximations import apply, encoded, exp, of_positive, on_plain, rsqrt, sqrt
+from syft.mpc.rules.arithmetic import add, mul, power, reciprocal, sub
+from syft.mpc.rules.comparison import absolute, ne
+from syft.mpc.rules.normalization import squares_scale
+from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, rule, to_integers, writes
+from syft.mpc.rules.public_scaling import times
+from syft.mpc.rules.reduction import amax, amin, check_dtype, count_of, dims_of, mean, total
+from syft.mpc.rules.types import AnyTensor, Dims, Link, Number, Value
 from syft.mpc.values import ring_ops
 from syft.mpc.values.encoding import encode_plain
 from syft.tensors.precision import FixedPrecisionTensor
@@ -68,7 +75,7 @@ def pow_tensor(x: AnyTensor, exponent: AnyTensor) -> AnyTensor:
             return exp(mul(_log_of_base(base), exponent))
         if not bool((base > 0).all()):
             raise _not_positive("x ** y of a public x that is not positive")
-        return exp(mul(_as(fmt, exponent), base.double().log()))
+        return exp(mul(fmt.link(to_integers(exponent, fmt)), base.double().log()))
     if not is_link(x):
         return fmt.link(encode_plain(x.double() ** exponent, fmt.scale, fmt.field))
     is_integer = (exponent == exponent.round()) & (exponent.abs() <= MAX_INTEGER_POWER)
@@ -79,11 +86,6 @@ def pow_tensor(x: AnyTensor, exponent: AnyTensor) -> AnyTensor:
         return made
     others = exp(mul(_log_of_base(x), torch.where(is_integer, 0, exponent)))
     return add(mul(made, is_integer.long()), mul(others, (~is_integer).long()))
-
-
-def _as(fmt: FixedPointFormat, link: Link) -> Link:
-    """Return a link in a format that is as fine or finer."""
-    return fmt.link(ring_ops.scale(content(link), fmt.scale // link.scale))
 
 
 def _integer_powers(x: Link, exponent: torch.Tensor) -> AnyTensor:
@@ -122,3 +124,64 @@ def _not_positive(call: str) -> UnsupportedOperationError:
         "The base must be positive, because a private y cannot be tested for integers. If all y are integers, use "
         "abs(x) ** y * (1 - 2 * (y % 2)) for a negative x.",
     )
+
+
+# --- standard deviations and norms ------------------------------------------------------------------------------------
+
+
+def _root_of_squares(value: Value, dims: list[int], keepdim: bool, fmt: FixedPointFormat, count: float = 1) -> Value:
+    """Return sqrt(sum of squares / count) along dimensions.
+
+    Squares are added up before they are rescaled, so that small squares are not rounded to zero.
+    """
+    if not ring_ops.is_shared(value):
+
+        def plain(v: torch.Tensor) -> torch.Tensor:
+            return of_positive(torch.sqrt)(((v * v).sum(dims, keepdim) if dims else v * v) / count)
+
+        return on_plain(plain, value, fmt)
+    scale, divisor = squares_scale(fmt)
+    summed = ring_ops.total(ring_ops.run("square", value, divisor=divisor), dims, keepdim)
+    integer_count = max(int(count), 1)
+    part = count / integer_count
+    summed = ring_ops.truncate(summed, integer_count) if integer_count > 1 else summed
+    if part != 1:
+        summed = times(summed, 1 / part, fmt)
+    return ring_ops.run("root", summed, kind="sqrt", scale=scale, out=fmt.scale)
+
+
+@rule(aten.std.correction, in_place=False)
+def std(x: Link, dim: Dims = None, correction: float | None = 1, keepdim: bool = False) -> Link:
+    """Standard deviation along dimensions."""
+    fmt, dims = encoded(x, "std"), dims_of(x, dim)
+    count = count_of(x, dims) - (1 if correction is None else correction)
+    if count <= 0:
+        raise ValueError("std() needs more elements than the correction.")
+    distance = content(sub(x, mean(x, dims, True)))
+    return fmt.link(_root_of_squares(distance, dims, keepdim, fmt, count))
+
+
+@rule(aten.std_mean.correction, in_place=False)
+def std_and_mean(x: Link, dim: Dims = None, correction: float | None = 1, keepdim: bool = False) -> tuple[Link, Link]:
+    """Standard deviation and mean along dimensions."""
+    return std(x, dim, correction, keepdim), mean(x, dim, keepdim)
+
+
+@rule(aten.linalg_vector_norm.default, in_place=False)
+def vector_norm(
+    x: Link, order: float = 2, dim: Dims = None, keepdim: bool = False, dtype: torch.dtype | None = None
+) -> Link:
+    """Norm of vectors along dimensions, of any order."""
+    check_dtype(x, dtype)
+    fmt, dims, order = encoded(x, "norm"), dims_of(x, dim), float(order)
+    if order == 2:
+        return fmt.link(_root_of_squares(content(x), dims, keepdim, fmt))
+    if order == 0:
+        return total(ne(x, 0), dims, keepdim)
+    sizes = absolute(x)
+    if order in _SUMMARIES:
+        return _SUMMARIES[order](sizes, dims, keepdim)
+    return pow_scalar(total(pow_scalar(sizes, order), dims, keepdim), 1 / order)
+
+
+_SUMMARIES: dict[float, Callable[..., Link]] = {1.0: total, math.inf: amax, -math.inf: amin}

@@ -5,8 +5,7 @@ torch uses one kernel for a layer, or writes in place to hidden states that are 
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -30,16 +29,10 @@ CELLS: dict[Any, str] = {
 
 def _weights(flat: Sequence[Tensor], biases: bool, projected: bool, directions: int) -> list[list[Weights]]:
     """Group torch's list of parameters by layer and direction."""
-
-    def one(parts: Iterator[Tensor]) -> Weights:
-        made = Weights(next(parts), next(parts))
-        if biases:
-            made = dataclasses.replace(made, input_bias=next(parts), hidden_bias=next(parts))
-        return dataclasses.replace(made, projection=next(parts)) if projected else made
-
-    count = 2 + 2 * biases + projected
-    parts = iter(flat)
-    ordered = [one(parts) for _ in range(len(flat) // count)]
+    names = ["inputs", "hidden", *["input_bias", "hidden_bias"] * biases, *["projection"] * projected]
+    ordered = [
+        Weights(**dict(zip(names, flat[at : at + len(names)], strict=True))) for at in range(0, len(flat), len(names))
+    ]
     return [ordered[at : at + directions] for at in range(0, len(ordered), directions)]
 
 

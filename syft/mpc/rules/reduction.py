@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -159,54 +160,32 @@ def cumprod(x: Link, dim: int, dtype: torch.dtype | None = None) -> Link:
 # --- extremes -----------------------------------------------------------------------------------------------
 
 
-def _single(largest: bool) -> Callable[[Link], Link]:
-    def run(x: Link) -> Link:
-        return format_of(x).link(ring_ops.extreme(content(x), None, False, largest))
-
-    return run
+def _single(largest: bool, x: Link) -> Link:
+    return format_of(x).link(ring_ops.extreme(content(x), None, False, largest))
 
 
-def _along(largest: bool, kind: Any) -> Callable[..., Any]:
-    def run(x: Link, dim: int, keepdim: bool = False) -> Any:
-        fmt = format_of(x)
-        found, index = ring_ops.extreme_at(content(x), _one_dim(x, dim), keepdim, largest, fmt.scale)
-        return kind((fmt.link(found), fmt.link(index)))
-
-    return run
+def _along(largest: bool, x: Link, dim: int | None = None, keepdim: bool = False) -> tuple[Link, Link]:
+    """Return an extreme along a dimension, or of all elements, and its index."""
+    fmt, one_dim = format_of(x), None if dim is None or not len(x.shape) else dims_of(x, dim)[0]
+    found, index = ring_ops.extreme_at(content(x), one_dim, keepdim, largest, fmt.scale)
+    return fmt.link(found), fmt.link(index)
 
 
-def _argextreme(largest: bool) -> Callable[..., Link]:
-    def run(x: Link, dim: int | None = None, keepdim: bool = False) -> Link:
-        fmt = format_of(x)
-        _, index = ring_ops.extreme_at(content(x), _one_dim(x, dim), keepdim, largest, fmt.scale)
-        return fmt.link(index)
-
-    return run
+def _over(largest: bool, x: Link, dim: Dims = (), keepdim: bool = False) -> Link:
+    value = content(x)
+    for one in reversed(dims_of(x, dim)):
+        value = ring_ops.extreme(value, one, keepdim, largest)
+    return format_of(x).link(value)
 
 
-def _over(largest: bool) -> Callable[..., Link]:
-    def run(x: Link, dim: Dims = (), keepdim: bool = False) -> Link:
-        fmt, dims = format_of(x), dims_of(x, dim)
-        value = content(x)
-        for one in reversed(dims):
-            value = ring_ops.extreme(value, one, keepdim, largest)
-        return fmt.link(value)
-
-    return run
-
-
-def _one_dim(x: AnyTensor, dim: int | None) -> int | None:
-    if dim is None or not len(x.shape):
-        return None
-    return dims_of(x, dim)[0]
+def _register(largest: bool, name: str) -> Callable[..., Link]:
+    """Register the rules of max or min, and return that for several dimensions."""
+    kind: Any = getattr(torch.return_types, name)
+    overloads = getattr(aten, name)
+    rule(overloads.default, in_place=False)(functools.partial(_single, largest))
+    rule(overloads.dim, in_place=False)(lambda *args: kind(_along(largest, *args)))
+    rule(getattr(aten, f"arg{name}").default, in_place=False)(lambda *args: _along(largest, *args)[1])
+    return rule(getattr(aten, f"a{name}").default, in_place=False)(functools.partial(_over, largest))
 
 
-rule(aten.max.default, in_place=False)(_single(True))
-rule(aten.min.default, in_place=False)(_single(False))
-rule(aten.max.dim, in_place=False)(_along(True, torch.return_types.max))
-rule(aten.min.dim, in_place=False)(_along(False, torch.return_types.min))
-rule(aten.argmax.default, in_place=False)(_argextreme(True))
-rule(aten.argmin.default, in_place=False)(_argextreme(False))
-amax, amin = _over(True), _over(False)
-rule(aten.amax.default, in_place=False)(amax)
-rule(aten.amin.default, in_place=False)(amin)
+amax, amin = _register(True, "max"), _register(False, "min")

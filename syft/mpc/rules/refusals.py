@@ -15,7 +15,7 @@ from syft.core.trees import map_tensors
 from syft.exceptions import UnsupportedOperationError
 from syft.mpc.rules.names import public_name
 from syft.mpc.rules.operands import aten, rule
-from syft.mpc.rules.types import AnyTensor, Link, Operation
+from syft.mpc.rules.types import AnyTensor, Link
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
 
@@ -95,11 +95,6 @@ def _decompositions() -> dict[Any, Any]:
     return dict(core_aten_decompositions())
 
 
-def _composition(function: Operation) -> Callable[..., Any] | None:
-    """Return torch's composition of a call, if there is one: inference mode does not decompose calls."""
-    return function.decompose if function._can_decompose() else None
-
-
 def fall_back(
     cls: type[AbstractTensor], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
@@ -111,7 +106,9 @@ def fall_back(
         found = find_rule(cls, function)
         return run(function, args, kwargs) if found is None else found(*args, **kwargs)
     name = function.overloadpacket.__name__
-    decomposition = None if name in _NEVER else _decompositions().get(function, _composition(function))
+    # Inference mode does not decompose calls that torch composes.
+    composition = function.decompose if function._can_decompose() else None
+    decomposition = None if name in _NEVER else _decompositions().get(function, composition)
     if decomposition is None:
         raise UnsupportedOperationError(public_name(function), cls.__name__, HINTS.get(name, _default_hint()))
     shell = providers.wrapper

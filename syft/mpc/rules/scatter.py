@@ -6,8 +6,8 @@ differently at each party, and then the shares would not match.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 
@@ -46,8 +46,10 @@ def _written(base: Value, places: torch.Tensor, new: Value) -> Value:
     return ring_ops.put(base, taken.nonzero().view(-1), rows)
 
 
-@rule(aten.index_put.default, aten._unsafe_index_put.default)
-def index_put(x: AnyTensor, indices: Sequence[AnyTensor | None], new: AnyTensor, accumulate: bool = False) -> Link:
+@rule(aten.index_put.default, aten._unsafe_index_put.default, aten._index_put_impl.default)
+def index_put(
+    x: AnyTensor, indices: Sequence[AnyTensor | None], new: AnyTensor, accumulate: bool = False, unsafe: bool = False
+) -> Link:
     """Write at public indices; add at public indices, or at one private index."""
     if any(is_link(one) for one in indices):
         return _added(x, indices, new, accumulate)
@@ -56,14 +58,6 @@ def index_put(x: AnyTensor, indices: Sequence[AnyTensor | None], new: AnyTensor,
         return write_into(x, new, lambda base, value: ring_ops.local(aten.index_put.default, base, places, value, True))
     at = aten.index.Tensor(_positions(x), places)
     return write_into(x, new, lambda base, value: _written(base, at, value))
-
-
-@rule(aten._index_put_impl.default)
-def index_put_unchecked(
-    x: AnyTensor, indices: Sequence[AnyTensor | None], new: AnyTensor, accumulate: bool = False, unsafe: bool = False
-) -> Link:
-    """Write or add at indices that were checked before."""
-    return index_put(x, indices, new, accumulate)
 
 
 def _added(x: AnyTensor, indices: Sequence[AnyTensor | None], new: AnyTensor, accumulate: bool) -> Link:
@@ -169,12 +163,9 @@ def _scattered(x: AnyTensor, dim: int, index: torch.Tensor, source: Operand) -> 
     return write_into(x, source, write)
 
 
-def _scatter_join(operation: Operation) -> Any:
-    def run(x: AnyTensor, new: AnyTensor, *args: object, **kwargs: object) -> Any:
-        return write_into(x, new, lambda base, value: ring_ops.local(operation, base, value, *args, **kwargs))
-
-    return run
+def _scatter_join(operation: Operation, x: AnyTensor, new: AnyTensor, *args: object, **kwargs: object) -> Link:
+    return write_into(x, new, lambda base, value: ring_ops.local(operation, base, value, *args, **kwargs))
 
 
 for _operation in JOINS:
-    rule(_operation, in_place=False)(_scatter_join(_operation))
+    rule(_operation, in_place=False)(functools.partial(_scatter_join, _operation))

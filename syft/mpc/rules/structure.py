@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -39,33 +40,19 @@ def _plain_options(kwargs: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in kwargs.items() if key not in dropped}
 
 
-def _copies(operation: Operation) -> Callable[..., Link]:
-    def run(x: Link, *args: object, **kwargs: object) -> Link:
-        refuse_private(operation, (args, kwargs))
-        return format_of(x).link(ring_ops.local(operation, content(x), *args, **_plain_options(kwargs)))
-
-    return run
+def _copy_of(operation: Operation, x: Link, *args: object, **kwargs: object) -> Link:
+    refuse_private(operation, (args, kwargs))
+    return format_of(x).link(ring_ops.local(operation, content(x), *args, **_plain_options(kwargs)))
 
 
-def _views(operation: Operation) -> Callable[..., Any]:
-    def run(x: Link, *args: Any, **kwargs: object) -> Any:
-        fmt = format_of(x)
-        if operation in ALIASES or (operation in RESHAPES and tuple(args[0]) == tuple(x.shape)):
-            return carry(fmt.link(_fresh(content(x))), x).view_of(x, _same, _replaced)
-        made = ring_ops.local_results(operation, content(x), *args, **kwargs)
-        if isinstance(made, list | tuple):
-            return [_as_view(fmt.link(part), x, operation, args, kwargs, i) for i, part in enumerate(made)]
-        return _as_view(fmt.link(_fresh(made)), x, operation, args, kwargs, None)
-
-    return run
-
-
-def _same(below: Any) -> Any:
-    return below
-
-
-def _replaced(below: Any, new: AnyTensor) -> Any:
-    return new
+def _view_of(operation: Operation, x: Link, *args: Any, **kwargs: object) -> Any:
+    fmt = format_of(x)
+    if operation in ALIASES or (operation in RESHAPES and tuple(args[0]) == tuple(x.shape)):
+        return carry(fmt.link(_fresh(content(x))), x).view_of(x, lambda below: below, lambda below, new: new)
+    made = ring_ops.local_results(operation, content(x), *args, **kwargs)
+    if isinstance(made, list | tuple):
+        return [_as_view(fmt.link(part), x, operation, args, kwargs, i) for i, part in enumerate(made)]
+    return _as_view(fmt.link(_fresh(made)), x, operation, args, kwargs, None)
 
 
 def _fresh(value: Value) -> Value:
@@ -105,16 +92,14 @@ def _as_view(
 
 
 for _operation in VIEWS:
-    rule(_operation, in_place=False, views=True)(_views(_operation))
+    rule(_operation, in_place=False, views=True)(functools.partial(_view_of, _operation))
 for _operation in COPIES:
-    rule(_operation)(_copies(_operation))
+    rule(_operation)(functools.partial(_copy_of, _operation))
 
 
-@rule(aten._reshape_alias.default, in_place=False, views=True)
-def reshape_alias(x: Link, size: Sizes, stride: Sizes) -> Link:
-    """Change the shape."""
-    view: Link = _views(aten.view.default)(x, list(size))
-    return view
+rule(aten._reshape_alias.default, in_place=False, views=True)(
+    lambda x, size, stride: _view_of(aten.view.default, x, list(size))
+)
 
 
 @rule(aten.clone.default, aten.lift_fresh.default, in_place=False)
@@ -135,21 +120,14 @@ def convert(x: Link, *args: object, dtype: torch.dtype | None = None, **kwargs: 
     return clone(x)
 
 
-@rule(aten.cat.default, in_place=False)
-def cat(tensors: Sequence[AnyTensor], dim: int = 0) -> Link:
-    """Join along a dimension."""
-    return _joined(aten.cat.default, tensors, dim)
-
-
-@rule(aten.stack.default, in_place=False)
-def stack(tensors: Sequence[AnyTensor], dim: int = 0) -> Link:
-    """Join along a new dimension."""
-    return _joined(aten.stack.default, tensors, dim)
-
-
-def _joined(operation: Operation, tensors: Sequence[AnyTensor], dim: int) -> Link:
+def _joined(operation: Operation, tensors: Sequence[AnyTensor], dim: int = 0) -> Link:
+    """Join along a dimension, or along a new one."""
     fmt = format_of(tensors)
     return fmt.link(ring_ops.local(operation, ring_ops.together([to_integers(t, fmt) for t in tensors]), dim))
+
+
+for _operation in (aten.cat.default, aten.stack.default):
+    rule(_operation, in_place=False)(functools.partial(_joined, _operation))
 
 
 @rule(aten.constant_pad_nd.default, in_place=False)
@@ -166,13 +144,7 @@ def pad(x: Link, sizes: Sizes, value: Number = 0) -> Link:
 # --- writing ------------------------------------------------------------------------------------------------
 
 
-@rule(aten.fill.Scalar, aten.fill.Tensor)
-def fill(x: Link, value: Operand) -> Link:
-    """Fill with one number."""
-    return copy(x, value)
-
-
-@rule(aten.copy.default)
+@rule(aten.copy.default, aten.fill.Scalar, aten.fill.Tensor)
 def copy(x: Link, source: Operand, non_blocking: bool = False) -> Link:
     """Return the numbers of a source in the shape and, if it is as fine, the format of x."""
     fmt = format_of(x)
@@ -184,10 +156,7 @@ def copy(x: Link, source: Operand, non_blocking: bool = False) -> Link:
     return fmt.link(ring_ops.expand(value, tuple(x.shape)))
 
 
-@rule(aten.zero.default)
-def zero(x: Link) -> Link:
-    """Write zeros."""
-    return copy(x, 0)
+rule(aten.zero.default)(lambda x: copy(x, 0))
 
 
 def made_like(x: Link, shape: Sizes, number: Number) -> Link:
@@ -210,13 +179,5 @@ def ones(x: Link, size: Sizes | None = None, **kwargs: object) -> Link:
     return made_like(x, x.shape if size is None else size, 1)
 
 
-@rule(aten.full_like.default, in_place=False)
-def full_like(x: Link, number: float, **kwargs: object) -> Link:
-    """Fill the shape of x with one number."""
-    return made_like(x, x.shape, number)
-
-
-@rule(aten.new_full.default, in_place=False)
-def new_full(x: Link, size: Sizes, number: float, **kwargs: object) -> Link:
-    """Fill a shape with one number, in the format of x."""
-    return made_like(x, size, number)
+rule(aten.full_like.default, in_place=False)(lambda x, number, **kwargs: made_like(x, x.shape, number))
+rule(aten.new_full.default, in_place=False)(lambda x, size, number, **kwargs: made_like(x, size, number))

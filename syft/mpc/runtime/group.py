@@ -100,7 +100,9 @@ class PendingParties:
             for key in [key for key in self._arrived if is_over(key[0])]:
                 self._arrived.pop(key).sock.close()
 
-    def arrived(self, delegation: Delegation | None, group: str, peer: ObjectId, timeout: float = 0.0) -> Arrival | None:
+    def arrived(
+        self, delegation: Delegation | None, group: str, peer: ObjectId, timeout: float = 0.0
+    ) -> Arrival | None:
         """Return the connection that another party opened; None if it has not."""
         with self._news:
             if timeout:

@@ -186,7 +186,9 @@ def _accept(worker: PartyWorker, peer: PeerIdentity, purpose: str, sock: socket.
     """Accept a connection of another party: for a group, to the dealer, or to check that this worker can be reached."""
     kind, _, group = purpose.partition(":")
     registry = getattr(worker, "delegations", None)
-    if kind in _PINNED and registry is not None and peer.delegation is not None:  # processes of one program have no keys
+    if (
+        kind in _PINNED and registry is not None and peer.delegation is not None
+    ):  # processes of one program have no keys
         peer = peer._replace(key=registry.prover.listen(sock, peer.id, purpose))
     if kind in (PROBE, PINNED_PROBE) or (kind in _PINNED and peer.key is None):
         sock.close()

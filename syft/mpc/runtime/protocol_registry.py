@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
+
+import torch
 
 from syft.exceptions import SyftError, UnsupportedOperationError
+from syft.mpc.ring import arithmetic
 from syft.mpc.runtime.party import Protocol
 
 Shapes = Callable[..., Any]
+Function = TypeVar("Function", bound=Protocol)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,18 +50,28 @@ class ProtocolSpec:
 PROTOCOLS: dict[str, ProtocolSpec] = {}
 
 
+def elementwise(x: torch.Tensor, *others: object, **options: object) -> torch.Size:
+    """Return the shape of the first argument."""
+    return x.shape
+
+
+def broadcast(*tensors: torch.Tensor, **options: object) -> torch.Size:
+    """Return the shape that all arguments are broadcast to."""
+    return functools.reduce(arithmetic.broadcast, [tensor.shape for tensor in tensors])
+
+
 def protocol(
     name: str,
-    shape: Shapes,
+    shape: Shapes = elementwise,
     rounds: str = "0",
     bytes: str = "0",
     error: str = "exact",
     deals: bool | Callable[..., bool] = True,
     helper: bool = False,
-) -> Callable[[Protocol], Protocol]:
-    """Register a protocol under a name."""
+) -> Callable[[Function], Function]:
+    """Register a protocol under a name; by default its result has the shape of its first argument."""
 
-    def register(function: Protocol) -> Protocol:
+    def register(function: Function) -> Function:
         if name in PROTOCOLS:
             raise SyftError(f"There already is a protocol {name!r}.")
         PROTOCOLS[name] = ProtocolSpec(name, function, shape, rounds, bytes, error, deals, helper)

@@ -19,7 +19,7 @@ from syft.hook.guards import guard_call
 from syft.hook.size_bounds import bound_sizes
 from syft.messaging.plan.arguments import match
 from syft.messaging.plan.checks import function_for
-from syft.messaging.plan.interpreter import MAX_OPERATIONS, Lookup, fake_tensors, interpret, run_steps, shape_functions
+from syft.messaging.plan.interpreter import MAX_OPERATIONS, fake_tensors, interpret, run_steps, shape_functions
 from syft.messaging.plan.plan import Plan
 from syft.messaging.plan.program import Program
 from syft.pointers.pointer_plan import RUN_PLAN

@@ -39,7 +39,7 @@ _LARGE = 1 << 16
 # Queued bytes from which on the sender has to wait.
 _WAITING = 64 << 20
 # Seconds until the first response of an actor, which has to start and to import this library.
-PATIENCE = 120.0
+STARTUP_SECONDS = 120.0
 KEY_BYTES = 16
 _ELSEWHERE = 0x80
 
@@ -107,7 +107,7 @@ class RayStream(PipelinedStream):
 
     def _open(self, mine: Any) -> None:
         try:
-            self._ray.get(self._host.open.remote(self._key, self.client.id, mine), timeout=PATIENCE)
+            self._ray.get(self._host.open.remote(self._key, self.client.id, mine), timeout=STARTUP_SECONDS)
         except TimeoutError:
             raise WorkerLostError(self.location.id, self.location.why_lost()) from None
         except Exception as error:

@@ -12,7 +12,7 @@ from syft.core.id_provider import ObjectId
 from syft.exceptions import SyftError, WorkerLostError
 from syft.serde import serialize
 from syft.workers.ray import cluster
-from syft.workers.ray.stream import PATIENCE, RayStream
+from syft.workers.ray.stream import STARTUP_SECONDS, RayStream
 from syft.workers.spawned import SpawnedWorker
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class Actor:
         """Return the machine, the process and the port of the actor once it has started; None if it does not start."""
         if self._found is None and self.is_connected():
             with contextlib.suppress(Exception):  # `why_lost` reports the reason
-                self._found = self._ray.get(self._asked, timeout=PATIENCE)
+                self._found = self._ray.get(self._asked, timeout=STARTUP_SECONDS)
         return self._found
 
     def is_alive(self) -> bool:

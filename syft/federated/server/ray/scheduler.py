@@ -139,7 +139,9 @@ class RayScheduler:
         """Wait for the next event; return the finished calls."""
         news: dict[Any, ActorSlot] = {slot.hello: slot for slot in self._slots if not slot.is_up}
         news.update({call: slot for slot in self._slots for call in slot.late})
-        startup_left = min((STARTUP_SECONDS - time.monotonic() + s.began for s in self._slots if not s.is_up), default=None)
+        startup_left = min(
+            (STARTUP_SECONDS - time.monotonic() + s.began for s in self._slots if not s.is_up), default=None
+        )
         limits = [limit for limit in (left, startup_left) if limit is not None]
         calls = [*self._under_way, *news]
         ready = self._ray.wait(calls, timeout=max(0.0, min(limits)) if limits else None)[0]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgpack  # type: ignore[import-untyped,unused-ignore]
 
-from syft.core.byte_budget import PATIENCE, ByteBudget, Holding
+from syft.core.byte_budget import WAIT_SECONDS, ByteBudget, Holding
 from syft.exceptions import ByteBudgetError, SerdeError
 from syft.workers.transport.framing import RefusedBody
 
@@ -161,7 +161,7 @@ class Channel:
     def _receive_body(self, size: int) -> bytearray | None:
         if self._held is not None and size >= _COUNTED:
             try:
-                self._held.take(size, PATIENCE)
+                self._held.take(size, WAIT_SECONDS)
             except ByteBudgetError as error:
                 return RefusedBody(error) if self._discard(size) else None
         return self._receive_exactly(size)

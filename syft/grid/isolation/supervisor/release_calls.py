@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
-from syft.core.byte_budget import PATIENCE
+from syft.core.byte_budget import WAIT_SECONDS
 from syft.core.id_provider import ObjectId
 from syft.core.references import ObjectMeta
 from syft.exceptions import NotPermittedError, QuotaExceededError, SerdeError, SyftError
@@ -87,7 +87,7 @@ def request(
             f"The sealed copy of this result takes up to {limit} bytes, and {room:.0f} are left of your quota. Delete "
             "published objects, or wait for decisions on earlier requests."
         )
-    with caller.supervisor.budget_of(caller.user).holding(limit, PATIENCE):
+    with caller.supervisor.budget_of(caller.user).holding(limit, WAIT_SECONDS):
         subject, copy, records = _sealed(caller, vault, asked, limit)
         sealed = None if copy.value is None else len(copy.value)
         row = requests.add(caller.user, subject, text, sealed, copy.failure, copy.specs)
