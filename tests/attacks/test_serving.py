@@ -1,4 +1,4 @@
-"""Hostile guests of served models: they can run the model on their inputs, within their limit, and nothing else."""
+"""Hostile clients of served models: they run the model on their inputs within their limit, and nothing else."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_objects_of_others_are_out_of_reach(trio, mallory_as_guest):
     still_answers(alice)
 
 
-def test_a_pointer_that_comes_home_leads_nowhere(trio, served, mallory_as_guest):
+def test_a_returned_pointer_reaches_no_object(trio, served, mallory_as_guest):
     """It would be read as the object itself, and the model be run on a share of somebody else."""
     alice, bob, _ = trio
     held = torch.ones(1, 8, dtype=torch.int64).send(alice)
@@ -191,7 +191,7 @@ def test_a_pointer_that_comes_home_leads_nowhere(trio, served, mallory_as_guest)
     assert torch.equal(held.get(), elsewhere.get())
 
 
-def test_a_guest_releases_nothing(trio, mallory_as_guest):
+def test_a_client_of_a_served_model_releases_no_objects(trio, mallory_as_guest):
     """Objects that their owner is passing on can be claimed by anyone who knows their id, but not by a guest."""
     claims = trio[0].object_store.claims
     held = torch.ones(3).send(trio[0])
@@ -278,7 +278,7 @@ def test_a_second_request_for_a_run_is_refused(mallory_as_guest):
     assert answers == [None, None] and given[0][0] == 0
 
 
-def test_results_belong_to_their_guest(trio, served, mallory_as_guest):
+def test_results_belong_to_their_client(trio, served, mallory_as_guest):
     other = HostileGuest(trio, served.invite(3))
     message = other.message()
     assert [other.ask(index, message) for index in range(2)] == [None, None]
@@ -302,7 +302,7 @@ def test_results_do_not_pile_up(trio, served):
 # --- who has a say --------------------------------------------------------------------------------------------
 
 
-def test_only_the_owner_has_a_say(trio, served, mallory_as_guest):
+def test_only_the_owner_can_change_an_endpoint(trio, served, mallory_as_guest):
     mallory = Mallory(trio[0])
     name, guest = served.name, mallory_as_guest.invitation.guest
     for call in (
@@ -417,7 +417,7 @@ def test_a_small_message_that_becomes_a_large_one(mallory_as_guest, scheme):
     assert error_name(response) == "SerdeError" and "limit" in response.contents[1]
 
 
-def test_errors_tell_no_places_and_no_numbers(mallory_as_guest):
+def test_errors_reveal_no_paths_and_no_values(mallory_as_guest):
     for message in (mallory_as_guest.message((torch.full((3,), 41434143),)), m.SearchMessage([])):
         name, text, where = mallory_as_guest.ask(0, message).contents
         assert where == "" and "41434143" not in text and ".py" not in text and name
@@ -478,7 +478,7 @@ def test_a_token_that_was_dismissed(door):
         handshake.connect(address, guest_session.purpose_of("ab" * 16), timeout=30)
 
 
-def test_the_latest_visit_counts(door):
+def test_the_latest_connection_of_a_client_replaces_earlier_ones(door):
     worker, _listener, address = door
     first = handshake.connect(address, guest_session.purpose_of("ab" * 16), timeout=30)
     earlier = FramedConnection(SocketPipe(first), 1 << 20)

@@ -1,4 +1,4 @@
-"""Workers in processes of their own: the same API, errors with their lines, and nobody who comes in uninvited."""
+"""Workers in child processes: errors with their lines, authentication, restarts."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ def test_the_same_id_is_the_same_worker(hook, bob):
 # --- strangers ------------------------------------------------------------------------------------------------------
 
 
-def test_without_a_token_nobody_comes_in(bob, alice):
+def test_connections_without_the_token_are_refused(bob, alice):
     port = bob._child.port
     with pytest.raises(OSError):
         handshake.connect(Address.fresh(port), timeout=30)
@@ -279,7 +279,7 @@ def test_without_a_token_nobody_comes_in(bob, alice):
     assert torch.equal(torch.ones(1).send(bob).get(), torch.ones(1))
 
 
-def test_a_server_that_is_somebody_else(bob):
+def test_a_server_that_does_not_know_the_token_is_refused(bob):
     good = bob.admit("carol")
     with pytest.raises(ConnectionError, match="another process"):
         handshake.connect(Address(good.port, good.token, bytes(32)))
@@ -317,7 +317,7 @@ def test_frames_that_no_client_sends(bob, sent):
 # --- ends -----------------------------------------------------------------------------------------------------------
 
 
-def test_one_that_dies_and_comes_back(hook, bob):
+def test_a_killed_worker_can_be_started_again(hook, bob):
     with warm.cold():
         victim = start("victim")
     x = torch.ones(3).send(victim)
@@ -347,7 +347,7 @@ def test_one_that_dies_and_comes_back(hook, bob):
         torch.ones(1).send(again)
 
 
-def test_an_answer_that_never_comes(bob):
+def test_a_missing_answer_raises_a_timeout(bob):
     victim = start("victim")
     x = torch.ones(1200, 1200).send(victim)
     victim.synchronize()

@@ -1,4 +1,4 @@
-"""Workers in actors of Ray: the same API, runs on shares between actors, and clear errors when an actor is gone."""
+"""Workers in Ray actors: batching, runs on shares between actors, and clear errors when an actor is gone."""
 
 from __future__ import annotations
 
