@@ -1,4 +1,4 @@
-"""How much of what can be repeated for ever is done: a part by default, more with RESYFT_DEEP=1."""
+"""The number of random examples: few by default, more with RESYFT_DEEP=1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers and nodes as processes of their own, for tests; and a line between that can be cut."""
+"""Servers and nodes in child processes, and a proxy whose connections can be cut."""
 
 from __future__ import annotations
 

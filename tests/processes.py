@@ -1,4 +1,4 @@
-"""Workers in processes of their own, for tests."""
+"""Workers in child processes, for tests."""
 
 from __future__ import annotations
 

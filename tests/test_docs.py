@@ -253,7 +253,7 @@ def test_docstring_examples(fresh_names):
     assert runner.tries > 60
 
 
-def test_every_module_says_what_it_is():
+def test_every_module_has_a_docstring():
     for name in MODULES:
         assert importlib.import_module(name).__doc__, name
 

@@ -12,7 +12,7 @@ from syft.exceptions import SyftError
 
 
 def test_errors_say_what_to_do(hook, bob, alice):
-    """PAINS 24: empty messages, attribute errors of internals, six shouting sentences."""
+    """In 0.2 errors were empty, named attributes of internals, or ran to six sentences."""
     x = torch.ones(2).send(bob)
     spent = torch.ones(2).send(bob)
     spent.get()

@@ -93,7 +93,7 @@ def test_rows_below_a_moved_package_follow_it():
             assert home.startswith(f"{MOVED[parent]}.") and home.endswith(f".{name}")
 
 
-def test_nobody_inside_imports_through_a_documented_path():
+def test_the_library_does_not_import_through_documented_paths():
     guilty = []
     package = Path(syft.__file__).parent
     for file in set(package.rglob("*.py")) - {package / "__init__.py"}:  # that one offers the paths to type checkers
@@ -340,7 +340,7 @@ def test_errors_of_a_module_are_its_own(run):
     )
 
 
-def test_find_spec_tells_what_there_is(run):
+def test_find_spec_finds_documented_modules(run):
     run(
         """
         from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""Processes of their own that start at once: one warm process has imported everything, and each new one is its fork.
+"""Child processes that start fast: forks of one process that has imported everything.
 
 To start Python, torch and this library takes seconds of a core; tests start hundreds of processes. A process made here
 is a child of the one that asks for it, like one that `subprocess.Popen` starts: it can be waited for, its exit code is

@@ -1,4 +1,4 @@
-"""Private values that are written through another tensor's memory (C3): they can't be fetched from anywhere."""
+"""Aliases: private values written through the memory of another tensor can't be fetched."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def most_fetched(pointers):
 
 
 @pytest.mark.parametrize("way", [*LEAKED, *FOLLOWED])
-def test_C3_values_written_through_aliases_stay(attacker, patients, way):
+def test_values_written_through_aliases_are_kept(attacker, patients, way):
     x = torch.zeros(SHAPE).send(attacker)
     pointers = [x, x.view(-1), x[0]]
     # With views of it the tensor may be refused as the target, so each way runs on another one alone, too.
@@ -178,7 +178,7 @@ def test_C3_values_written_through_aliases_stay(attacker, patients, way):
 
 
 @pytest.mark.parametrize("returned", ["a view", "a view with its form"])
-def test_C3_a_plan_returns_its_state(attacker, patients, returned):
+def test_a_plan_that_returns_its_state_does_not_alias_it(attacker, patients, returned):
     kept = torch.zeros(SHAPE)
 
     @sy.func2plan(args_shape=[SHAPE], state=(kept,))

@@ -1,4 +1,4 @@
-"""Calls that crash, grow or never end (H6, H7, H8): they end by themselves or by a limit, and nobody else notices."""
+"""Availability: calls that crash, allocate or never end hit a limit, and other users are not affected."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_calls_on_own_data_disturb_nobody(hook, hospital, name):
+def test_calls_on_own_data_do_not_affect_other_users(hook, hospital, name):
     error = survives(hook, hospital, CALLS[name])
     if type(error).__name__ == "SessionEndedError":
         assert "Connect again" in str(error)
@@ -57,7 +57,7 @@ OFTEN = ["H6 lcm", "H7 expand exp", "H8 lobpcg"]
 
 
 @pytest.mark.parametrize("name", IN_VAULT if IS_DEEP else OFTEN)
-def test_calls_on_private_data_disturb_nobody(hook, hospital, name):
+def test_calls_on_private_data_do_not_affect_other_users(hook, hospital, name):
     """The vault is ended, and its user is not informed."""
 
     def attack(client):
@@ -72,7 +72,7 @@ def test_calls_on_private_data_disturb_nobody(hook, hospital, name):
     ("name", "x", "number"),
     [("torch.linalg.matrix_power", torch.eye(3), SMALLEST), ("torch.combinations", torch.zeros(1), 10**5)],
 )
-def test_H8_calls_that_never_end(hook, hospital, name, x, number):
+def test_calls_that_never_end_are_killed(hook, hospital, name, x, number):
     """Sent as messages, since the client's look-ahead does not end either."""
 
     def attack(client):

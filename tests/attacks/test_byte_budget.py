@@ -1,4 +1,4 @@
-"""Memory and connections that strangers take at a node: bounded before they are allocated, whatever is announced."""
+"""Memory and connections of unauthenticated clients: bounded before allocation, whatever sizes they declare."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_message_without_room_gets_an_error_and_the_session_goes_on():
         visitor.close()
 
 
-def test_what_is_decompressed_is_taken_from_the_budget_before():
+def test_decompressed_bytes_are_charged_before_decompression():
     packed = compression._compress(bytes(24 * MiB), compression.apply_zstd_compression)
     limits = {"max_message_bytes": MESSAGE, "max_user_in_flight_bytes": 8 * MiB}
     with node("small", **limits) as process:
@@ -176,7 +176,7 @@ def metrics(process):
     return {name: float(value) for name, value in (row.split() for row in rows if row and row[0] != "#")}
 
 
-def test_users_who_stop_in_the_middle_do_not_keep_others_out(hook):
+def test_stalled_users_do_not_block_others(hook):
     limits = {"max_message_bytes": MESSAGE, "max_in_flight_bytes": 64 * MiB, "max_user_in_flight_bytes": 40 * MiB}
     users = {"owner": "owner", **dict.fromkeys(("bob", "eve", "alice"), "user")}
     with node("crowded", users=users, **limits) as process:
@@ -320,7 +320,7 @@ def test_a_frame_to_the_dealer_with_any_shape(hook, target, kind, spec):
         assert connection.read()[:2] == (wire_protocol.DEALT, 3)
 
 
-def test_what_a_party_says_it_will_need(hook, target):
+def test_a_partys_declared_deal_size_is_bounded(hook, target):
     with party_at(target, hook) as connection, grows_less(target, 200 * MiB):
         deals = (("zero", ((40_000_000,),)),)
         connection.write(wire_protocol.LEARN, 2, serialize((bytes(16), 1, deals)))

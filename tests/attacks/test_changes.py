@@ -1,4 +1,4 @@
-"""A user of a node computes on data that the owner published, and changes no bit of it, by any name or alias."""
+"""Published data: other users compute on it and can't change it, by id or alias."""
 
 from __future__ import annotations
 
@@ -114,13 +114,13 @@ def owned(place, hook):
 
 
 @pytest.mark.parametrize("way", list(DIRECT))
-def test_a_stranger_changes_nothing_by_name(owned, way):
+def test_other_users_change_no_objects_by_id(owned, way):
     name, args, kwargs = DIRECT[way]
     owned.ask(m.Operation(name, None, args, kwargs, (10**6,)))
 
 
 @pytest.mark.parametrize("way", list(ALIASES))
-def test_a_stranger_changes_nothing_through_an_alias(owned, way):
+def test_other_users_change_no_objects_through_an_alias(owned, way):
     name, args = ALIASES[way]
     response = owned.call(name, *args)
     assert not isinstance(response, m.ErrorMessage), response
@@ -153,7 +153,7 @@ SHARING = {
 
 @pytest.mark.parametrize("way", list(SHARING))
 @pytest.mark.parametrize("requires_grad", [False, True])
-def test_a_stranger_does_not_make_its_own_share_memory_with_others(owned, way, requires_grad):
+def test_objects_of_other_users_do_not_share_memory(owned, way, requires_grad):
     own = owned.keep("torch.zeros", 3, requires_grad=requires_grad)
     SHARING[way](owned, own)
     for ref in (own, Ref(own.id, "data"), Ref(own.id, "grad")):
@@ -174,7 +174,7 @@ HARM = {
 
 
 @pytest.mark.parametrize("way", list(HARM))
-def test_a_stranger_does_not_take_data_away(owned, way):
+def test_other_users_do_not_remove_data(owned, way):
     HARM[way](owned)
 
 
@@ -265,7 +265,7 @@ def training_plan(make_optimizer):
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_a_published_training_plan_is_not_trained_by_a_stranger(owned, place, hook, optimizer):
+def test_a_published_training_plan_is_not_trained_by_other_users(owned, place, hook, optimizer):
     """The plan is readable, so anybody may run it: on data of their own a copy of it trains, not the plan itself."""
     plan = training_plan(OPTIMIZERS[optimizer])
     before = [tensor.clone() for tensor in plan.state.tensors()]
@@ -295,7 +295,7 @@ def test_a_published_training_plan_is_not_trained_by_a_stranger(owned, place, ho
         assert unchanged(before, owner.get(name).state.tensors())
 
 
-def test_a_stranger_leaves_no_gradients_behind(owned):
+def test_other_users_leave_no_gradients(owned):
     loss = owned.keep("torch.sum", Ref(7))
     owned.call("torch.Tensor.backward", loss)
     owned.call("torch.autograd.backward", [owned.keep("torch.sum", Ref(7))])

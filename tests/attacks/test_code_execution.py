@@ -1,4 +1,4 @@
-"""PAINS 1 and 2: nothing a peer sends is run, loaded or looked up, whatever it is called."""
+"""Code execution: data from a peer is never run, unpickled or looked up by name."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_payloads_are_live(marker):
 
 @pytest.mark.parametrize("name", list(_payloads("x")))
 @pytest.mark.parametrize("strategy", ["raw", "torch", "numpy", "all", "pickle", None])
-def test_pains_1_no_payload_runs_in_any_tensor_strategy(bob, marker, name, strategy):
+def test_no_payload_runs_in_any_tensor_strategy(bob, marker, name, strategy):
     payload = _payloads(marker)[name]
     mallory = Mallory(bob)
     forms = {
@@ -113,7 +113,7 @@ def test_pains_1_no_payload_runs_in_any_tensor_strategy(bob, marker, name, strat
 
 
 @pytest.mark.parametrize("name", list(_payloads("x")))
-def test_pains_1_pickles_as_whole_messages_do_not_run(bob, marker, name):
+def test_pickled_messages_are_not_loaded(bob, marker, name):
     payload = _payloads(marker)[name]
     mallory = Mallory(bob)
     for data in (payload, b"(" + payload, b")" + payload, b"*" + payload):
@@ -122,7 +122,7 @@ def test_pains_1_pickles_as_whole_messages_do_not_run(bob, marker, name):
     assert not marker.exists()
 
 
-def test_pains_1_script_modules_are_refused_unless_trusted(bob):
+def test_script_modules_are_refused_unless_trusted(bob):
     with pytest.warns(DeprecationWarning):
         module = torch.jit.script(torch.nn.Linear(2, 2))
     data = serialize(((), m.ObjectMessage(sy.ObjectWrapper(module, id=3), 3), True))
@@ -154,7 +154,7 @@ EVIL_NAMES = [
 
 
 @pytest.mark.parametrize("name", EVIL_NAMES)
-def test_pains_2_names_outside_the_table_are_refused(bob, name, tmp_path, monkeypatch):
+def test_calls_outside_the_table_are_refused(bob, name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     bob.object_store.objects[1] = torch.ones(2)
     mallory = Mallory(bob)
@@ -168,7 +168,7 @@ def test_pains_2_names_outside_the_table_are_refused(bob, name, tmp_path, monkey
     assert not list(tmp_path.iterdir())
 
 
-def test_pains_2_the_table_names_no_files_processes_or_code(hook):
+def test_the_table_has_no_calls_for_files_processes_or_code(hook):
     words = (
         "save",
         "load",
@@ -190,7 +190,7 @@ def test_pains_2_the_table_names_no_files_processes_or_code(hook):
     assert not found
 
 
-def test_pains_2_an_owner_named_self_reaches_nothing(bob):
+def test_a_command_on_self_reaches_no_object(bob):
     bob.object_store.objects[1] = torch.ones(2)
     mallory = Mallory(bob)
     # The documented form had an owner between the name and the arguments: there is no place for one on the wire.
@@ -209,7 +209,7 @@ def test_pains_2_an_owner_named_self_reaches_nothing(bob):
 @pytest.mark.parametrize(
     "name", ["eval", "__class__", "clear_objects", "fetch_plan.__globals__", "", "execute_plan_command"]
 )
-def test_pains_2_plan_commands_are_a_table_too(bob, name):
+def test_plan_commands_outside_the_table_are_refused(bob, name):
     assert error_name(Mallory(bob).raw((PLAN, (TUPLE, "print(1)"), name))) in ("PlanCommandUnknownError", "SerdeError")
 
 
@@ -221,7 +221,7 @@ ATTRIBUTES = [
 
 
 @pytest.mark.parametrize("attribute", ATTRIBUTES)
-def test_pains_2_attribute_walks_are_refused(bob, attribute):
+def test_attribute_paths_are_refused(bob, attribute):
     bob.object_store.objects[1] = torch.ones(2, 2, requires_grad=True)
     bob.object_store.objects[2] = sy.String("text")
     mallory = Mallory(bob)

@@ -42,7 +42,7 @@ def bytes_behind(client, size):
     return torch.max_pool1d(x, 5, 2**62 - (size - 1), 0, 2**62).get()
 
 
-def test_C1_max_pool_reads_no_foreign_memory(hospital, attacker, patients):
+def test_max_pool_reads_no_foreign_memory(hospital, attacker, patients):
     token, found = hospital.tokens["owner"].encode(), set()
     with owner_at_work(hospital), contextlib.suppress(SyftError):
         for _ in range(150):
@@ -58,7 +58,7 @@ def test_C1_max_pool_reads_no_foreign_memory(hospital, attacker, patients):
     assert found == set()
 
 
-def test_C2_unfold_shows_no_freed_memory(attacker, patients):
+def test_unfold_reads_no_freed_memory(attacker, patients):
     """The kernel's loops end before they begin, and the output is memory that was freed before."""
     found = 0
     with contextlib.suppress(SyftError):

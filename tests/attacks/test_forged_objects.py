@@ -24,7 +24,7 @@ def silent(monkeypatch):
     monkeypatch.setattr(sy.LoggingTensor, "out", staticmethod(lambda text: None))
 
 
-def test_the_expected_form_of_a_plan_tells_no_values(mallory, bob, secret, honest):
+def test_the_inferred_result_of_a_plan_reveals_no_values(mallory, bob, secret, honest):
     """The expected form may be a placeholder: a tensor, whose text is in the PlanMismatchError under DenyAll."""
     forged = program(
         op("torch.Tensor.sum", Ref(0)),
@@ -141,7 +141,7 @@ def test_bytes_do_not_overwrite_the_store_of_a_worker(mallory, bob, alice):
             worker._known_workers.pop("planted", None)
 
 
-def test_a_protocol_does_not_tell_which_workers_are_known(mallory, bob, alice):
+def test_a_protocol_does_not_reveal_known_workers(mallory, bob, alice):
     """`get_worker(place, fail_hard=True)` in the details of both protocols lists the known workers to a peer."""
     bob.policy = DenyAll()
     mallory.raw((122, (102, 1, (4,), None, True, (1, (1, "nobody", 7)), (1, "a")), 5, False, None))
@@ -210,7 +210,7 @@ def test_claims_of_ids_that_do_not_exist_leave_nothing(mallory, bob):
     assert not getattr(claims, "_unfounded", {})
 
 
-def test_labels_of_strangers_print_no_escape_codes(mallory, bob, honest):
+def test_labels_of_other_users_print_no_escape_codes(mallory, bob, honest):
     """plan.__repr__ and plan.code escape them; State.__repr__, pointers and HTML tables do not."""
     from syft.messaging.plan.state import State
     from syft.tensors.placeholder import PlaceHolder
@@ -224,7 +224,7 @@ def test_labels_of_strangers_print_no_escape_codes(mallory, bob, honest):
         assert "\x1b" not in text
 
 
-def test_attributes_of_a_forged_pointer_reach_nobody(mallory, bob, alice, deputy):
+def test_attributes_of_a_forged_pointer_reach_no_worker(mallory, bob, alice, deputy):
     """resolve() walks T/real/data of a held pointer, each a call at alice in bob's name, before the policy is asked."""
     _, shell = deputy
     mallory.raw((122, shell(False), "p4", False, None))

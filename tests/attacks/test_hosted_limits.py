@@ -1,4 +1,4 @@
-"""Each user may ask a hosted encrypted model a number of times a day, and every party counts."""
+"""Hosted encrypted models: the daily number of requests per user is enforced by every party."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosted encrypted models against their users, who introduce the nodes to each other and may lie about them."""
+"""Hosted encrypted models: attacks by their users, who introduce the nodes to each other."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def lie(nodes, faces, model):
         order(nodes[visitor], MEET, name, 15.0, *rows)
 
 
-def test_parties_do_not_change_places(hook, town, model):
+def test_parties_can_not_swap_roles(hook, town, model):
     with client(hook, "alice", town) as (nodes,):
         host(model, nodes, "abc", "three")
     with client(hook, "mallory", town) as (nodes,):
@@ -180,7 +180,7 @@ def test_parties_do_not_change_places(hook, town, model):
 
 
 @pytest.mark.parametrize("between", ["a", "dealer"])
-def test_nobody_relays_the_proof(mallory, between):
+def test_a_relayed_key_proof_is_refused(mallory, between):
     """The proof belongs to one connection: a relay of the user's could change what follows it."""
     nodes, _ = mallory
     line = Line(nodes[between].port)

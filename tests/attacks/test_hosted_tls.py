@@ -107,7 +107,7 @@ def test_parties_prove_themselves_over_tls(nodes, model):
 
 
 @pytest.mark.parametrize("node_id", [None, "a"], ids=["no node", "the same node"])
-def test_nobody_relays_the_proof_over_tls(nodes, model, authority, tmp_path, node_id):
+def test_a_relayed_key_proof_is_refused_over_tls(nodes, model, authority, tmp_path, node_id):
     """A certificate of the team's authority lets a relay in between, but does not let it take part."""
     host(model, nodes, "ab", "relayed")
     between = Terminator(nodes["a"].port, issue(authority, HOSTS, tmp_path, node_id=node_id), authority.certificate)

@@ -1,4 +1,4 @@
-"""A worker that lies: whatever it answers, its client gets an error or a plain value, and nothing else happens."""
+"""Hostile workers: any answer gives the client an error or a plain value."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_known_errors_come_back_whatever_their_constructor_wants(liar, name):
     assert str(caught.value) is not None and repr(caught.value)
 
 
-def test_a_lie_is_no_reason_to_execute(liar, tmp_path):
+def test_forged_answers_do_not_execute_code(liar, tmp_path):
     marker = tmp_path / "owned"
 
     class Touch:
@@ -207,7 +207,7 @@ def test_a_lie_is_no_reason_to_execute(liar, tmp_path):
     assert not marker.exists()
 
 
-def test_texts_of_a_liar_are_texts(liar):
+def test_forged_error_texts_are_plain_text(liar):
     assert type(read_answer(None, liar, wire((STRING, "{0.__class__}", 1, (SET,), None))).child) is str
     with pytest.raises(KeyError) as caught:
         read_answer(None, liar, wire((ERROR, (TUPLE, "KeyError", "{0.__class__} %s", ""))))

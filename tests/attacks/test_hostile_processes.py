@@ -1,4 +1,4 @@
-"""Session processes and vaults that run any Python of their user: they gain nothing and disturb nobody."""
+"""Hostile session processes and vaults: they run any Python, gain nothing and affect no other user."""
 
 from __future__ import annotations
 
@@ -456,7 +456,7 @@ def fds_of(target):
     return sum(1 for _ in Path(f"/proc/{target.node.pid}/fd").iterdir())
 
 
-def test_a_process_that_reads_no_orders_blocks_nobody(target):
+def test_a_process_that_does_not_read_blocks_no_other_user(target):
     """Its control channel is full: only its own user is refused, and it is ended."""
     with undisturbed(target.node):
         with contextlib.closing(target.mallory()) as first:
@@ -609,7 +609,7 @@ for made in (8 * 10**9, 9 * 10**9):
         assert "there is no value" in mallory.does("print(services.call('fetch', 9 * 10**9))")
 
 
-def test_hostile_vaults_disturb_nobody(target):
+def test_hostile_vaults_do_not_affect_other_users(target):
     """They sleep, loop, take memory and flood; the session of their own user ends by its limit at worst."""
     inside = {
         "sleep": "import time; time.sleep(1000)",

@@ -1,4 +1,4 @@
-"""Small messages that ask for much: sizes, depths, bombs, loops. Each is refused or answered, soon and in bounds."""
+"""Limits: small messages with large sizes, depths or loops are refused or answered within bounds."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_huge_shapes_with_tiny_buffers(mallory):
             mallory.worker.object_store.remove(6)
 
 
-def test_lengths_that_lie(mallory):
+def test_false_lengths_are_refused(mallory):
     prefix = struct.Struct(">BII")
     with cheap():
         for header, count in (

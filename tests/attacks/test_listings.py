@@ -1,4 +1,4 @@
-"""Lists of objects show a user nothing that another user withholds: models for nobody, sizes of private values."""
+"""Listings: hidden models and sizes of private values are not shown to other users."""
 
 from __future__ import annotations
 

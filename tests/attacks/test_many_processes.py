@@ -1,4 +1,4 @@
-"""One user gets a bounded number of processes, however many models and dealers the connections are for."""
+"""Processes per user are bounded, however many models and dealers the connections are for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random calls with extreme arguments against a live node: it stays healthy, and nobody else notices."""
+"""Random calls with extreme arguments against a live node: it stays healthy and serves other users."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ node.worker.load_data([torch.arange(6.0).view(2, 3).tag("#private")])
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(SECONDS + 200)]
 
 
-def test_a_node_under_random_calls_answers_everybody_else(tmp_path):
+def test_a_node_under_random_calls_serves_other_users(tmp_path):
     """Calls of a kind that has ended a session are not made again: see `node_fuzzing`."""
     random_call(random.Random(0))  # loads torch's samples, before there are threads
     roles = {"owner": "owner", **dict.fromkeys(["alice", *USERS], "user")}

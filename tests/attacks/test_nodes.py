@@ -159,7 +159,7 @@ def secret_id(visitor):
 # --- the historic ones --------------------------------------------------------------------------------------------
 
 
-def test_pen_test_values_through_texts(hook, target, alice, mallory):
+def test_values_do_not_leave_through_texts(hook, target, alice, mallory):
     """Values of private tensors once came out through __str__, the list of objects and attributes of attributes."""
     (found,) = alice.search("#secret")
     texts = [str(found), repr(found), f"{found}", alice.list_objects_remote(), found._repr_html_(), str(alice._objects)]
@@ -182,7 +182,7 @@ def test_pen_test_values_through_texts(hook, target, alice, mallory):
     still_there(hook, target)
 
 
-def test_pen_test_pickles(hook, target, mallory, tmp_path):
+def test_pickles_are_not_loaded(hook, target, mallory, tmp_path):
     """A tensor's bytes once were a pickle."""
     marker = tmp_path / "owned"
     for payload in _payloads(marker).values():
@@ -280,7 +280,7 @@ WHY = {
 }
 
 
-def test_tokens_that_are_not_good(hook, target):
+def test_invalid_tokens_are_refused(hook, target):
     good = target.tokens["alice"]
     head, body, signature = good.split(".")
     forged = {
@@ -305,14 +305,14 @@ def test_tokens_that_are_not_good(hook, target):
 
 
 @pytest.mark.parametrize("name", ["expired", "revoked", "other purpose", "other node"])
-def test_tokens_that_were_good_once_or_elsewhere(hook, target, name):
+def test_expired_and_foreign_tokens_are_refused(hook, target, name):
     with pytest.raises(AuthenticationError, match=WHY.get(name, "not a valid token of this node")) as caught:
         sy.connect(target.url, token=target.tokens[name], ca=target.ca, hook=hook)
     assert target.tokens[name] not in str(caught.value)
     still_there(hook, target)
 
 
-def test_a_session_is_nobody_elses(hook, target, alice):
+def test_a_session_can_not_be_taken_over(hook, target, alice):
     """A client that learns the id of a session, or even its secret, is still another client."""
     stream = sy.local_worker.stream_to(alice)
     session_id, secret = stream._session
@@ -580,7 +580,7 @@ def test_fuzzed_frames(hook, target):
     still_there(hook, target)
 
 
-def test_unknown_ids_say_the_same_as_hidden_ones(hook, target, alice, mallory):
+def test_unknown_and_hidden_ids_give_the_same_error(hook, target, alice, mallory):
     x = torch.ones(2).send(alice)
     alice.synchronize()
     hidden = mallory.ask(m.ObjectRequestMessage((x.id_at_location, None, "")))

@@ -1,4 +1,4 @@
-"""Checks that two sessions or two users once outran, and a random generator that they shared."""
+"""Race conditions between two sessions or users at a check, and a shared random generator."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def visit(process, user="bob"):
         visitor.close()
 
 
-def test_H1_an_approved_number_is_no_oracle(hospital, attacker, patients):
+def test_an_approved_number_is_no_oracle(hospital, attacker, patients):
     """An approval covers the sealed copy; later values of the same object stay."""
     cell = torch.zeros(1).send(attacker)
     cell.add_(patients[0, :1] * 0)
@@ -43,7 +43,7 @@ def test_H1_an_approved_number_is_no_oracle(hospital, attacker, patients):
         assert cell.get().item() == 0.0
 
 
-def test_H1_an_approved_number_that_did_not_arrive_is_no_oracle(hospital, attacker, patients):
+def test_an_approved_number_that_did_not_arrive_is_no_oracle(hospital, attacker, patients):
     """Its mark stayed if another object was written to while it was on its way: it was released if it was the same."""
     cell = patients[0, 0] * 0 + 1
     obj_id = cell.id_at_location
@@ -72,7 +72,7 @@ def test_H1_an_approved_number_that_did_not_arrive_is_no_oracle(hospital, attack
     assert ask(1100.0) == ask(1300.0)
 
 
-def test_H2_publishing_forgets_nothing(hospital, patients):
+def test_publishing_again_keeps_an_object_private(hospital, patients):
     """One session publishes an object while another one writes private values to it."""
     found = 0
     with visit(hospital) as publisher, visit(hospital) as writer:
@@ -102,7 +102,7 @@ def share_with_alice(process, pointer):
         assert visitor.ask(m.ShareSourceMessage(pointer.id_at_location, ("alice",), False)) is None
 
 
-def test_H3_a_graph_of_another_user_keeps_nothing(hook, hospital, attacker, patients):
+def test_a_graph_of_another_user_keeps_no_values(hook, hospital, attacker, patients):
     """Alice's graph saves a tensor that bob shares with her, and then fills with private values."""
     alice = hospital.connect(hook, "alice")
     share_with_alice(hospital, torch.ones(40, 20).tag("#factor").send(attacker))
@@ -117,7 +117,7 @@ def test_H3_a_graph_of_another_user_keeps_nothing(hook, hospital, attacker, pati
     forget(hook, alice)
 
 
-def test_H4_a_writer_does_not_outrun_the_check(hook, hospital, attacker, patients):
+def test_a_concurrent_write_does_not_bypass_the_check(hook, hospital, attacker, patients):
     """Alice's plan takes its time before it reads what bob shares with her; bob fills that meanwhile."""
 
     @sy.func2plan(args_shape=[(800, 800), (40, 20)])
@@ -190,7 +190,7 @@ class Twister:
         return None
 
 
-def test_H5_private_draws_do_not_move_the_users_generator(attacker, patients):
+def test_private_draws_do_not_advance_the_users_generator(attacker, patients):
     """`poisson` draws nothing for 0 and something for other rates."""
     twister = Twister(attacker)
     assert twister.skipped() == 0, "the state was not found"

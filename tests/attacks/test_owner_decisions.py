@@ -18,7 +18,7 @@ from tests.attacks.watching import http, requests_of
 from tests.nodes import forget, node
 
 
-def test_M3_the_owner_sees_code_and_data_sets(hook, hospital):
+def test_the_owner_sees_code_and_data_sets(hook, hospital):
     client = hospital.connect(hook, "carol")
     (weather,), (private,) = client.search("#weather"), client.search("#patients")
     whole = weather.mean() + 0 * private.sum()
@@ -35,7 +35,7 @@ def test_M3_the_owner_sees_code_and_data_sets(hook, hospital):
     forget(hook, client)
 
 
-def test_M6_a_share_that_was_taken_back_stays_so(hook, tmp_path):
+def test_a_revoked_share_stays_revoked(hook, tmp_path):
     """A data set of alice's was written to while she could read the table: its row kept that she could."""
     with node("kept", store=str(tmp_path / "store")) as process:
         owner, alice = process.connect(hook, "owner"), process.connect(hook, "alice")
@@ -68,7 +68,7 @@ def test_M6_a_share_that_was_taken_back_stays_so(hook, tmp_path):
         forget(hook, alice)
 
 
-def test_low_a_tag_does_not_split_rows_of_the_owners_list(hook, hospital):
+def test_a_tag_does_not_split_rows_of_the_owners_list(hook, hospital):
     """Sent past the check of the client."""
     tensor = torch.zeros(1)
     tensor.__dict__[TAGS] = {"#mine\n#patients public"}
@@ -83,7 +83,7 @@ LOOK_ALIKES = {"the id of a data set": "dataset:pat", "a tag": "#patients"}
 
 
 @pytest.mark.parametrize("look_alike", ["the text of a number", *LOOK_ALIKES])
-def test_M1_ids_that_look_like_those_of_data_sets_are_refused(attacker, patients, hospital, look_alike):
+def test_ids_that_look_like_data_set_ids_are_refused(attacker, patients, hospital, look_alike):
     """The owner who names the data set would reach the object of the user."""
     obj_id = LOOK_ALIKES.get(look_alike, str(patients.id_at_location))
     with contextlib.closing(Visitor(hospital.url, hospital.tokens["bob"])) as visitor:

@@ -1,4 +1,4 @@
-"""Nodes that visit nodes: nobody gets into the circle of another client, nor sends a node wherever it likes."""
+"""Delegation: no access to the delegation of another client, and no connections to arbitrary addresses."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def admissions(node):
 # --- who comes in -----------------------------------------------------------------------------------------------------
 
 
-def test_the_door(nodes, alice):
+def test_only_introduced_peers_connect(nodes, alice):
     a, b, _ = nodes
     ((token, proof, seconds),) = ask(alice[0], ADMIT, NAME, "peer-b")
     assert len(token) == len(proof) == 32 and 0 < seconds <= 12 * 3600
@@ -147,7 +147,7 @@ def test_the_secret_is_shown_twice_and_is_the_same(nodes, alice):
     sock.close()
 
 
-def test_nothing_is_said_before_the_answer(nodes, alice):
+def test_nothing_is_sent_before_the_challenge_is_answered(nodes, alice):
     ((token, _, _),) = ask(alice[0], ADMIT, NAME, "peer-b")
     sock = socket.create_connection(("127.0.0.1", nodes[0].port), timeout=60)
     head = (
@@ -188,7 +188,7 @@ def test_secrets_end_with_time_and_with_the_session(hook, nodes, monkeypatch):
     sock.close()
 
 
-def test_a_user_who_is_locked_out_takes_others_along(hook, nodes):
+def test_revoking_a_user_ends_its_delegations(hook, nodes):
     a = nodes[0]
     with client(hook, nodes, "mallory") as workers:
         ((token, _, _),) = ask(workers[0], ADMIT, NAME, "peer-b")
@@ -313,7 +313,7 @@ def circles_serving(session):
     return lambda: serving.reset(token)
 
 
-def test_a_node_acts_with_the_rights_of_a_user_and_introduces_nobody(hook, nodes):
+def test_a_node_acts_with_the_rights_of_a_user_and_does_not_introduce_others(hook, nodes):
     soon(lambda: not [s for s in nodes[1].worker._sessions[:] if s.via])  # visits for clients that left are over
     with client(hook, nodes, "alice") as (a, b, _):
         (torch.tensor([1.0]).send(a)).move(b)
@@ -324,7 +324,7 @@ def test_a_node_acts_with_the_rights_of_a_user_and_introduces_nobody(hook, nodes
                 grants.WORKER_COMMANDS[what](nodes[1].worker, visit, *args)
 
 
-def test_there_is_room_for_everybody(hook, nodes, alice, monkeypatch):
+def test_delegations_are_limited_per_user(hook, nodes, alice, monkeypatch):
     monkeypatch.setattr(grants, "MAX_PEERS", 3)
     ask(alice[0], ADMIT, NAME, "p1", "p2", "p3")
     with pytest.raises(SyftError, match="up to 3"):
@@ -360,7 +360,7 @@ def test_bad_introductions(nodes, alice, what, args):
     assert admissions(nodes[0]) == 0
 
 
-def test_workers_that_are_no_servers_introduce_nobody(hook):
+def test_workers_without_a_server_do_not_introduce_peers(hook):
     worker = sy.VirtualWorker(hook, id="no-server", auto_add=False)
     with pytest.raises(CommandNotAllowedError):
         grants.WORKER_COMMANDS[ADMIT](worker, worker.open_session("me"), NAME, "p")
@@ -432,7 +432,7 @@ def served(answer):
         b"",
     ],
 )
-def test_what_answers_there_is_not_told(nodes, alice, answer):
+def test_errors_do_not_reveal_what_listens_at_an_address(nodes, alice, answer):
     a = alice[0]
     listener, came = served(answer)
     url = f"ws://127.0.0.1:{listener.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""Plans of a stranger: what does not fit together is refused before anything of it runs."""
+"""Malformed plans from a peer are refused before any of their operations run."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_generated_code_holds_no_text_of_the_plan(mallory, bob, honest):
 # Under a policy ---------------------------------------------------------------------------------------------
 
 
-def test_an_error_of_a_plan_tells_no_values(mallory, bob, secret, honest):
+def test_errors_of_plans_reveal_no_values(mallory, bob, secret, honest):
     # A size made of a value: the text of the error would have it.
     forged = program(op("torch.Tensor.sum", Ref(0)), op("torch.Tensor.view", Ref(0), Ref(2), results=(Ref(3),)))
     assert send(mallory, parts_of(honest, ROWS=forged)) is None

@@ -1,4 +1,4 @@
-"""Programs made by hand: whatever a hostile client writes into one, the parties refuse it and go on."""
+"""Forged MPC programs: the parties refuse them and continue to serve."""
 
 from __future__ import annotations
 
@@ -100,11 +100,11 @@ def test_other_options(gang, options):
 
 
 @pytest.mark.parametrize("given", [(5,), ("share",), ((SHARE,),), (None,), ([SHARE],)], ids=repr)
-def test_what_is_no_share(gang, given):
+def test_references_to_other_objects_than_shares_are_refused(gang, given):
     gang.refused("program", (given, given), GOOD)
 
 
-def test_parties_that_are_told_different_things(gang):
+def test_parties_with_different_arguments_abort(gang):
     mine, theirs = gang.put(SHARE)
     other = {"steps": (ADD, ADD), "outputs": (1,)}
     gang.refused("program", ((mine,), (theirs,)), (GOOD, other))
@@ -141,7 +141,7 @@ def test_a_failure_in_the_middle_leaves_nothing(gang):
         still_answers(worker)
 
 
-def test_results_of_earlier_runs_are_not_reached():
+def test_results_of_earlier_runs_can_not_be_referenced():
     # Values are those of this run alone: what a step may name is checked before anything runs.
     for name in PROTOCOLS:
         with pytest.raises(programs.ProtocolError):

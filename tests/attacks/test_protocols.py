@@ -1,4 +1,4 @@
-"""A protocol makes a worker act in its own name: nobody uses that to carry other people's data away."""
+"""Protocols: a worker that acts for a client does not carry data of others away."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_protocol_does_not_carry_private_tensors_away(stage):
     assert pointer.run(private).get().get().tolist() == [41.4375, -7341.625]
 
 
-def test_nor_in_the_hands_of_a_plan_at_home(stage):
+def test_a_local_plan_does_not_carry_private_tensors_away(stage):
     """The victim's own step is no way round."""
     victim, eve, private = stage
     protocol = Protocol([("home", sy.Plan(forward_func=lambda x: x * 2).build(torch.ones(2))), ("eve", identity())])
@@ -82,7 +82,7 @@ def test_nor_in_the_hands_of_a_plan_at_home(stage):
     mallory.session.close()
 
 
-def test_a_worker_that_denies_is_nobodys_deputy(stage):
+def test_a_worker_whose_policy_denies_runs_no_protocol(stage):
     """Without any argument of its own: others would see it acting."""
     victim, eve, _ = stage
     pointer = Protocol([("eve", identity())]).deploy(eve).send(victim)
@@ -124,7 +124,7 @@ def test_fetching_asks_the_policy(stage):
         pointer.get()
 
 
-def test_running_what_is_no_protocol(stage):
+def test_running_other_objects_as_protocols_is_refused(stage):
     victim, _, private = stage
     mallory = Mallory(victim)
     victim.synchronize()
@@ -172,7 +172,7 @@ CHOREOGRAPHIES = {
 
 
 @pytest.mark.parametrize("what", CHOREOGRAPHIES)
-def test_choreographies_that_do_not_fit_together(what):
+def test_inconsistent_schedules_are_refused(what):
     from syft.messaging.protocol.schedule import from_rows
 
     with pytest.raises(sy.exceptions.MalformedPlanError):

@@ -1,4 +1,4 @@
-"""PAINS 3 and 4: under a policy that denies, no value leaves by any way, nor in the text of anything."""
+"""Release: under a policy that denies, no value leaves by any call, repr or error text."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", list(WAYS))
 @pytest.mark.filterwarnings("ignore:To copy construct")
-def test_pains_4_no_value_leaves_by_any_way(private, way):
+def test_no_value_leaves_by_any_path(private, way):
     with pytest.raises((SyftError, TypeError)) as caught:
         result = WAYS[way](private)
         private.bob.synchronize()
@@ -156,7 +156,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("what", list(SHOWN))
-def test_pains_4_nothing_shown_contains_a_value(private, what):
+def test_reprs_contain_no_values(private, what):
     hidden(*SHOWN[what](private))
 
 
@@ -182,7 +182,7 @@ FAILURES = {
 
 @pytest.mark.parametrize("name", list(FAILURES))
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_pains_4_errors_do_not_tell_values(private, name):
+def test_errors_do_not_reveal_values(private, name):
     try:
         result = FAILURES[name](private)
         private.bob.synchronize()
@@ -193,7 +193,7 @@ def test_pains_4_errors_do_not_tell_values(private, name):
     private.bob.object_store.objects.clear()  # what failed half-way
 
 
-def test_the_errors_do_tell_values_where_everything_may_leave(make_worker):
+def test_errors_show_values_where_the_policy_allows_everything(make_worker):
     """Or the test above would not see a leak."""
     bob = make_worker()
     with pytest.raises(IndexError) as caught:
@@ -276,7 +276,7 @@ def test_pointers_to_the_worker_itself_do_not_put_values_into_texts(vault, obj_i
         vault.ask(m.SearchMessage([]))
 
 
-def test_every_way_that_a_wire_offers_is_asked_for(vault):
+def test_every_message_type_asks_the_policy(vault):
     names = (
         "item tolist __float__ __int__ __bool__ __complex__ __index__ __long__ __nonzero__ is_nonzero numpy __array__ __repr__ "
         "__format__ __reduce_ex__ __contains__ equal allclose type __len__ storage_offset data_ptr size stride"
@@ -325,7 +325,7 @@ def test_a_policy_that_fails_does_not_open_anything(bob):
     bob.policy = sy.workers.policy.ALLOW_ALL
 
 
-def test_the_policy_hears_who_asks_from_the_connection(bob):
+def test_the_policy_gets_the_identity_of_the_connection(bob):
     heard = []
 
     class Listening:

@@ -1,4 +1,4 @@
-"""Hostile invited clients of served models: they can run the model on their inputs, within their limit, and nothing else."""
+"""Hostile clients of served models: they run the model on their inputs within their limit, and nothing else."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_objects_of_others_are_out_of_reach(trio, invited_mallory):
     still_answers(alice)
 
 
-def test_a_pointer_that_comes_home_leads_nowhere(trio, served, invited_mallory):
+def test_a_returned_pointer_reaches_no_object(trio, served, invited_mallory):
     """It would be read as the object itself, and the model be run on a share of somebody else."""
     alice, bob, _ = trio
     held = torch.ones(1, 8, dtype=torch.int64).send(alice)
@@ -192,7 +192,7 @@ def test_a_pointer_that_comes_home_leads_nowhere(trio, served, invited_mallory):
     assert torch.equal(held.get(), elsewhere.get())
 
 
-def test_an_invited_client_releases_nothing(trio, invited_mallory):
+def test_a_client_of_a_served_model_releases_no_objects(trio, invited_mallory):
     """Objects that their owner is passing on can be claimed by anyone who knows their id, but not by an invited client."""
     claims = trio[0].object_store.claims
     held = torch.ones(3).send(trio[0])
@@ -297,7 +297,7 @@ def test_results_do_not_pile_up(trio, served):
 # --- who has a say --------------------------------------------------------------------------------------------
 
 
-def test_only_the_owner_has_a_say(trio, served, invited_mallory):
+def test_only_the_owner_can_change_an_endpoint(trio, served, invited_mallory):
     mallory = Mallory(trio[0])
     name, client = served.name, invited_mallory.invitation.client_id
     for call in (
@@ -420,7 +420,7 @@ def test_a_small_message_that_becomes_a_large_one(invited_mallory, scheme):
     assert error_name(response) == "SerdeError" and "limit" in response.contents[1]
 
 
-def test_errors_tell_no_places_and_no_numbers(invited_mallory):
+def test_errors_reveal_no_paths_and_no_values(invited_mallory):
     for message in (invited_mallory.message((torch.full((3,), 41434143),)), m.SearchMessage([])):
         name, text, where = invited_mallory.ask(0, message).contents
         assert where == "" and "41434143" not in text and ".py" not in text and name
@@ -481,7 +481,7 @@ def test_a_token_that_was_dismissed(listening):
         handshake.connect(address, endpoint.purpose_of("ab" * 16), timeout=30)
 
 
-def test_the_latest_visit_counts(listening):
+def test_the_latest_connection_of_a_client_replaces_earlier_ones(listening):
     worker, _listener, address = listening
     first = handshake.connect(address, endpoint.purpose_of("ab" * 16), timeout=30)
     earlier = FramedConnection(SocketPipe(first), 1 << 20)

@@ -1,4 +1,4 @@
-"""PAINS 3, 7 and 13: identity of clients, ids, objects left behind, and operations on another peer's objects."""
+"""Sessions: identity of clients, unpredictable ids, leaked objects, and operations on objects of other clients."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tests.attacks.hostile import Mallory, error_name, request, still_answers
 ROOT = Path(__file__).parent.parent.parent
 
 
-# --- PAINS 7: ids ---------------------------------------------------------------------------------------------
+# --- ids ---------------------------------------------------------------------------------------------
 
 
-def test_pains_7_ids_do_not_follow_any_seed(hook):
+def test_ids_do_not_depend_on_seeds(hook):
     def seeded():
         random.seed(1)
         np.random.seed(1)
@@ -36,7 +36,7 @@ def test_pains_7_ids_do_not_follow_any_seed(hook):
     assert not set(seeded()) & set(seeded())
 
 
-def test_pains_7_ids_use_all_of_128_bits(hook):
+def test_ids_use_all_of_128_bits(hook):
     ids = [ID_PROVIDER.pop() for _ in range(20_000)]
     assert len(set(ids)) == len(ids) and all(0 <= i < 2**128 for i in ids)
     for bit in range(128):
@@ -47,7 +47,7 @@ def test_pains_7_ids_use_all_of_128_bits(hook):
         assert len(differences) > len(ids) - lag - 2
 
 
-def test_pains_7_a_forked_child_draws_other_ids():
+def test_a_forked_child_draws_other_ids():
     code = (
         "import os, syft as sy\n"
         "from syft.core.id_provider import ID_PROVIDER\n"
@@ -60,7 +60,7 @@ def test_pains_7_a_forked_child_draws_other_ids():
     warm.run(code, cwd=ROOT, check=True)
 
 
-def test_pains_7_an_id_does_not_tell_its_neighbours(bob):
+def test_an_id_does_not_reveal_adjacent_ids(bob):
     """Only the further results of one call follow its first; ids of different calls and sends do not."""
     x = torch.ones(2).send(bob)
     ids = [x.id_at_location, *((x + n).id_at_location for n in range(50))]
@@ -133,7 +133,7 @@ def test_claims_of_identity_inside_messages_are_ignored(bob):
 # --- what one peer may do to another's objects --------------------------------------------------------------------
 
 
-def test_in_a_sandbox_whoever_knows_an_id_may_use_it(bob):
+def test_in_a_sandbox_an_id_is_enough_to_use_an_object(bob):
     """Said plainly: a worker with the open policy trusts all its peers with all its objects."""
     owner, other = Mallory(bob, "owner"), Mallory(bob, "other")
     for use in (
@@ -161,7 +161,7 @@ def test_under_a_policy_others_may_compute_but_not_take(bob):
     still_answers(bob)
 
 
-def test_a_stranger_can_not_keep_objects_alive(bob):
+def test_other_users_can_not_keep_objects_alive(bob):
     x = torch.ones(2).send(bob)
     stranger = Mallory(bob)
     for _ in range(5):
@@ -183,10 +183,10 @@ def test_a_worker_is_not_made_to_delete_what_another_holds(bob, alice):
     assert 5 in alice._objects
 
 
-# --- PAINS 13: nothing is left behind ---------------------------------------------------------------------------
+# --- leaked objects ---------------------------------------------------------------------------
 
 
-def test_pains_13_a_session_takes_its_temporaries_along(bob):
+def test_temporaries_end_with_their_session(bob):
     bob.object_store.objects[1] = torch.ones(2)
     for number in range(50):
         peer = Mallory(bob, f"peer {number}")
@@ -199,14 +199,14 @@ def test_pains_13_a_session_takes_its_temporaries_along(bob):
     assert not bob._sessions
 
 
-def test_pains_13_published_objects_outlive_their_sender(bob):
+def test_published_objects_outlive_their_sender(bob):
     peer = Mallory(bob)
     peer.ask(m.ObjectMessage(torch.ones(2), 5, True))
     peer.session.close()
     assert list(bob._objects) == [5]
 
 
-def test_pains_13_many_calls_leave_nothing(workers, nothing_left):
+def test_many_calls_leave_no_objects(workers, nothing_left):
     bob, alice = workers
     for turn in range(25):
         x = torch.randn(4, 4).requires_grad_().send(bob)
@@ -225,7 +225,7 @@ def test_pains_13_many_calls_leave_nothing(workers, nothing_left):
     nothing_left(alice, bob)
 
 
-def test_pains_13_calls_that_fail_leave_nothing(workers, nothing_left):
+def test_failed_calls_leave_no_objects(workers, nothing_left):
     bob, _ = workers
     x = torch.ones(3).send(bob)
     for _ in range(20):
@@ -239,7 +239,7 @@ def test_pains_13_calls_that_fail_leave_nothing(workers, nothing_left):
     nothing_left(bob)
 
 
-def test_pains_13_no_memory_is_kept_a_call(bob):
+def test_calls_do_not_leak_memory(bob):
     x = torch.ones(3).send(bob)
     mallory = Mallory(bob)
     mallory.seen = []

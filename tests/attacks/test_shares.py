@@ -1,4 +1,4 @@
-"""Hostile clients, parties and neighbours of encrypted computation: what they ask for is refused, and the rest goes on."""
+"""Hostile clients and parties of encrypted computation: requests are refused, and other runs continue."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_forged_lists_of_parties(gang, forge):
     still_answers(gang.workers[0])
 
 
-def test_a_party_asked_twice_and_told_of_other_numbers_of_parties(gang):
+def test_a_repeated_run_with_another_number_of_parties_is_refused(gang):
     ref, other = gang.put(SHARE)
     bob, eve = gang.peers
 
@@ -130,7 +130,7 @@ def test_a_party_asked_twice_and_told_of_other_numbers_of_parties(gang):
         still_answers(worker)
 
 
-def test_runs_that_nobody_joins_do_not_pile_up(gang):
+def test_runs_without_participants_are_dropped(gang):
     ref, _ = gang.put(SHARE)
     for _ in range(2 * rendezvous.MAX_OPEN):
         message = m.RunMessage((ref, 1), next(_ids), "add_public", gang.parties, gang.provider, {}, next(_ids))
@@ -161,7 +161,7 @@ def test_calls_outside_the_table_of_linear_ones(gang, call):
 @pytest.mark.parametrize(
     "thing", [torch.ones(3), torch.ones(3, dtype=torch.int32), torch.tensor([True]), torch.ones(3, dtype=torch.double)]
 )
-def test_references_to_what_is_no_share(gang, thing):
+def test_references_that_are_no_shares_are_refused(gang, thing):
     mine, theirs = gang.put(thing)
     assert "ProtocolError" in gang.refused("add_public", ((mine, 1), (theirs, 1)))
 
@@ -234,7 +234,7 @@ def test_numbers_that_reach_beyond_a_share(gang, call, arguments):
     gang.refused("local", ((mine, *arguments[1:]), (theirs, *arguments[1:])), {"call": call})
 
 
-def test_parties_that_are_told_different_things(gang):
+def test_parties_with_different_arguments_abort(gang):
     mine, theirs = gang.put(SHARE)
     gang.refused(("open", "add_public"), ((mine,), (theirs, 1)))
     gang.refused(("product", "open"), ((mine, mine), (theirs,)))
@@ -340,7 +340,7 @@ def _squares(alice, bob, dealer):
     return (x * x).get().tolist()
 
 
-def test_a_share_that_is_gone_is_missed_by_everybody(workers, make_worker):
+def test_a_missing_share_is_reported_at_every_party(workers, make_worker):
     dealer = make_worker("dealer")
     x = torch.tensor([1, 2]).share(*workers, crypto_provider=dealer)
     assert x.get().tolist() == [1, 2]
@@ -387,7 +387,7 @@ def _answer(sock):
         return b""
 
 
-def test_strangers_and_bad_frames_get_nothing(processes):
+def test_unknown_clients_and_malformed_frames_get_no_answer(processes):
     alice = processes[0]
     assert _squares(*processes) == [1, 4, 9]
     for greeting in (b"GET / HTTP/1.0\r\n\r\n" + bytes(100), b"syf1" + bytes(33), os.urandom(200)):

@@ -1,4 +1,4 @@
-"""Published bytes that are not values of tensors count to a user's quota (M4)."""
+"""Published bytes outside of tensor values count towards a user's quota."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MAKES = {
 
 
 @pytest.mark.parametrize("kind", MAKES)
-def test_M4_published_bytes_count(hook, small, kind):
+def test_published_bytes_count_towards_the_quota(hook, small, kind):
     kept, answer = [], None
     with contextlib.closing(Visitor(small.url, small.tokens["bob"])) as visitor:
         for number in range(MANY):

@@ -1,4 +1,4 @@
-"""The command line in tests: in this process where that will do, in one of its own where it serves."""
+"""Run the command line in tests: in this process, or in a child process for commands that serve."""
 
 import contextlib
 import io

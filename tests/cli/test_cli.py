@@ -89,7 +89,7 @@ def alice(node, place, hook):
     hook.local_worker._known_workers.pop("hospital-a", None)
 
 
-def test_start_says_what_is_served_and_to_whom(node, place):
+def test_start_prints_data_sets_and_their_users(node, place):
     said = node.log.read_text()
     assert (
         "Node hospital-a" in said and "1 published object" in said and "#cardiology #patients" in said and "2x2" in said
@@ -122,7 +122,7 @@ def test_a_second_node_on_the_same_store_gives_one_line(node, place):
         (("--data", "nowhere"), "does not exist"),
     ],
 )
-def test_what_can_not_start_says_why_in_one_line(words, text):
+def test_failed_starts_print_one_line(words, text):
     found = run("node", "start", *words)
     assert found.code == 1 and text in found.err and found.err.count("\n") == 1
     assert "geheim" not in found.err and "Traceback" not in found.err
@@ -143,7 +143,7 @@ def test_what_can_not_start_says_why_in_one_line(words, text):
         ("node", "nonsense"),
     ],
 )
-def test_what_is_typed_wrong_ends_with_2(words, monkeypatch):
+def test_usage_errors_exit_with_2(words, monkeypatch):
     monkeypatch.delenv("SYFT_TOKEN", raising=False)
     found = run(*words)
     assert found.code == 2 and "Traceback" not in found.err
@@ -300,7 +300,7 @@ def test_ctrl_c_is_clean_and_the_store_goes_on(node, gateway, place, tmp_path):
     assert never.code == 1 and "ever started" in never.err and not (tmp_path / "never").exists()
 
 
-def test_doctor_and_what_is_missing(monkeypatch, capsys):
+def test_doctor_names_missing_packages(monkeypatch, capsys):
     shown = run("doctor")
     assert shown.code == 0 and "torch" in shown.out and torch.__version__ in shown.out
     real = entry.importlib.util.find_spec

@@ -30,7 +30,7 @@ def client(served, hook):
     hook.local_worker._known_workers.pop("limited", None)
 
 
-def test_start_says_what_isolates_users(served):
+def test_start_prints_the_isolation_measures(served):
     assert "Isolation: " in served.log.read_text()
 
 

@@ -43,7 +43,7 @@ def owner_of(node, place, hook):
 
 
 @pytest.mark.timeout(120)
-def test_the_lines_of_a_client(place):
+def test_the_log_of_a_client(place):
     (lines,) = [block for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if ADDRESS in block]
     node = started(place, "--store", place / "store", "--data", place / "data")
     try:

@@ -134,7 +134,7 @@ def test_a_user_can_not_pass_something_off_as_a_data_set(hospital):
             alina.fit("forged")
 
 
-def test_the_log_says_who_came_and_who_was_refused_and_why(hospital):
+def test_the_log_names_connections_and_refusals_with_reasons(hospital):
     alina = hospital.connect("alina")
     with pytest.raises(AuthenticationError):
         sy.connect(hospital.url, token="geheim.geheim.geheim", hook=sy.TorchHook(torch))
@@ -158,7 +158,7 @@ def test_the_log_says_who_came_and_who_was_refused_and_why(hospital):
         (("users", "add", "x" * 500), "user has at most 256 characters"),
     ],
 )
-def test_errors_speak_of_what_is_typed(hospital, words, text):
+def test_errors_name_the_option_that_was_typed(hospital, words, text):
     found = run("node", *words, *hospital.store, given="correct horse\n")
     last = found.err.splitlines()[-1]
     assert found.code == 1 and text in last and "/v1" not in last and "Input" not in last
@@ -172,7 +172,7 @@ def test_errors_speak_of_what_is_typed(hospital, words, text):
         (("--cert", "nowhere.pem", "--key", "nowhere.key"), "python -m syft node certs"),
     ],
 )
-def test_what_can_not_start_speaks_of_options(words, text):
+def test_failed_starts_name_options(words, text):
     found = run("node", "start", *words)
     assert found.code == 1 and text in found.err and found.err.count("\n") == 1 and "syft.grid" not in found.err
 
@@ -213,7 +213,7 @@ def test_a_file_that_a_running_node_has_no_room_for_is_named(tmp_path):
         node.end()
 
 
-def test_counts_say_what_they_are(hospital):
+def test_metrics_have_help_texts(hospital):
     hospital.connect("alina").search("#twice")[0].sum().request(reason="counted")
     token = (hospital.folder / "alina.token").read_text().strip()
     line = http.client.HTTPConnection(hospital.url.removeprefix("ws://"), timeout=60)
@@ -223,7 +223,7 @@ def test_counts_say_what_they_are(hospital):
     assert "# TYPE syft_pending_requests gauge\nsyft_pending_requests 1\n" in told and "# HELP syft_objects" in told
 
 
-def test_a_renewed_certificate_keeps_nobody_out(tmp_path):
+def test_a_renewed_certificate_is_accepted_by_clients(tmp_path):
     assert run("node", "certs", "authority", tmp_path / "team", "--name", "T").code == 0
     issue = ("node", "certs", "issue", tmp_path / "certs", "--authority", tmp_path / "team", "--host", "127.0.0.1")
     assert run(*issue).code == 0

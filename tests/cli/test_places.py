@@ -1,4 +1,4 @@
-"""Where a node keeps what it keeps, if nobody says where; and how its owner's commands find it there."""
+"""Default folders of a node, and how the owner's commands find them."""
 
 import os
 import stat
@@ -28,7 +28,7 @@ def connected(node, hook, token):
 
 
 @pytest.mark.timeout(120)
-def test_a_node_keeps_what_it_holds_without_being_told_where(home, tmp_path, hook):
+def test_a_node_has_a_default_store(home, tmp_path, hook):
     words = ("node", "start", "--id", "hospital-a", "--threads", 1)
     node = Served(tmp_path, *words)
     try:

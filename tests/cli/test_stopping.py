@@ -1,4 +1,4 @@
-"""Ctrl-C while clients are there: the node ends with one line, whatever they are in the middle of."""
+"""Ctrl-C while clients are connected: the node stops and prints one line."""
 
 import signal
 import threading
@@ -75,7 +75,7 @@ def test_ctrl_c_in_the_middle_of_a_plan(served, hook, number):
 
 
 @pytest.mark.timeout(120)
-def test_ctrl_c_with_visitors_that_are_leaving_and_answers_that_nobody_saw(served):
+def test_ctrl_c_with_closing_clients_and_unread_answers(served):
     leaving, fetching = (Visitor(served.told["url"], served.token) for _ in range(2))
     fetching.ask(m.ObjectMessage(torch.ones(2), 5, False))
     fetching.ask(m.ObjectRequestMessage((5, None, "")))  # it does not say that it has seen the answer

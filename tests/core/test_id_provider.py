@@ -208,7 +208,7 @@ def test_recording():
     assert provider.get_recorded_ids() == []
 
 
-def test_recording_begins_anew():
+def test_a_new_recording_starts_empty():
     provider = IdProvider()
     provider.start_recording_ids()
     provider.pop()

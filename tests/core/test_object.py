@@ -85,7 +85,7 @@ def test_bytes(hook, name):
     assert torch.equal(chain.child.child, torch.ones(2))
 
 
-def test_get_fetches_what_is_below(hook, bob, nothing_left):
+def test_get_fetches_the_wrapped_object(hook, bob, nothing_left):
     """Row: AbstractObject.get."""
     link = Forwarding(scale=3).on(torch.ones(2).send(bob), wrap=False)
     assert link.get() is link

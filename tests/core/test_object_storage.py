@@ -88,7 +88,7 @@ def test_a_pointer_keeps_its_owner(storage, alice):
 
 
 @pytest.mark.parametrize("recurse", [True, False])
-def test_de_register_takes_what_is_below_along(hook, recurse):
+def test_de_register_removes_the_wrapped_object(hook, recurse):
     """Row: de_register_obj(_recurse_torch_objs)."""
     storage = ObjectStorage()
     inner = torch.ones(2)
@@ -218,7 +218,7 @@ def test_removal_does_not_ask_for_claims():
     assert store.claims.release(1, "another"), "claims on the first object of this id are gone"
 
 
-def test_it_says_where_an_object_went():
+def test_errors_name_where_an_object_went():
     store = ObjectStore("w")
     store.objects[1] = "thing"
     assert store.pop(1, "somebody took it") == "thing"
@@ -229,7 +229,7 @@ def test_it_says_where_an_object_went():
         store.get(1)
 
 
-def test_what_went_is_remembered_for_a_while_only():
+def test_removed_ids_are_remembered_for_a_limited_time():
     store = ObjectStore("w")
     limit = config.current().max_departed
     for number in range(limit + 10):

@@ -1,4 +1,4 @@
-"""Signatures are verified for keys that somebody holds, and for no others."""
+"""Signatures are verified only for keys of full order."""
 
 from __future__ import annotations
 

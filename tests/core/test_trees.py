@@ -112,7 +112,7 @@ def test_containers_are_new_and_the_old_ones_untouched():
     assert tree["a"][0] is tensor
 
 
-def test_what_torch_returns_keeps_its_type():
+def test_return_types_of_torch_are_kept():
     """Row: rebuild_tuple."""
     result = torch.tensor([[3.0, 1.0], [0.0, 4.0]]).max(dim=1)
     again = map_tensors(lambda leaf: leaf * 10, result)
@@ -149,7 +149,7 @@ def test_tensors_of_every_kind_are_leaves(hook, bob):
         assert not is_leaf(value)
 
 
-def test_what_is_not_known_is_passed_on_untouched():
+def test_unknown_values_are_leaves():
     other = Other(torch.ones(1))
     assert map_tensors(lambda leaf: None, [other])[0] is other
     assert list(iter_tensors([other])) == []

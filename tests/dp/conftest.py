@@ -1,4 +1,4 @@
-"""A node with private data, for the tests of questions about it."""
+"""A node with private data, for the tests of queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of noise share: a generator with a known key for this thread, and how far samples are from a normal law."""
+"""Noise in tests: a generator with a known key for this thread, and the distance of samples from a normal one."""
 
 from __future__ import annotations
 

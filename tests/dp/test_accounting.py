@@ -1,4 +1,4 @@
-"""Accounting: against an oracle, against closed forms, and as what a ledger writes down."""
+"""Accounting: against an oracle, against closed forms, and as entries of a ledger."""
 
 import itertools
 import json

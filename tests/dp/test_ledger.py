@@ -1,4 +1,4 @@
-"""The ledger: what adds up, what is refused, and that nobody gets more by asking at the same time, or after a crash."""
+"""The ledger: composition, refusals, concurrent charges, and charges after a restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mechanisms: exact probabilities, calibration against an oracle, and epsilon seen in histograms."""
+"""Mechanisms: exact probabilities, calibration against an oracle, and epsilon estimated from histograms."""
 
 import math
 from collections import Counter

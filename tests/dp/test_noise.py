@@ -1,4 +1,4 @@
-"""Noise: the distributions are the stated ones, exactly; nothing of the value shows in the low bits."""
+"""Noise: exact distributions, and low bits that do not depend on the value."""
 
 import math
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""How long a private training takes tells nothing about the data: sizes are fixed, and so is the time of the answer."""
+"""Duration of private training: it does not depend on the data, and sizes are fixed."""
 
 import math
 import time

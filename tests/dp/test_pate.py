@@ -1,4 +1,4 @@
-"""PATE: the paper's bounds, the reference case, and what a wrong call does (it never says less than is true)."""
+"""PATE: the paper's bounds, the reference case, and calls that must never understate epsilon."""
 
 import math
 
@@ -49,7 +49,7 @@ def slowly(votes: np.ndarray, noise_eps: float, delta: float, moments: int, clas
 
 
 def test_reference_case():
-    """PAINS 10: where labels were read as row numbers, only the ten queries on which all agree were looked at: 1.614."""
+    """In 0.2 labels were used as row numbers, so only ten queries, on which all teachers agree, were analysed: 1.614."""
     votes = reference()
     expected = pytest.approx((17.162188898640544, 17.756462732485115), rel=1e-9)
     labels = winners(votes)

@@ -1,4 +1,4 @@
-"""Questions about private data: right within the noise, bounded by clamping, paid for, and silent about values."""
+"""Queries on private data: correct within the noise, clamped, charged, and free of other information about values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""User-level privacy with thresholds of secure aggregation: one client must not switch a whole sum on unseen."""
+"""User-level privacy with thresholds of secure aggregation: the effect of one client on the threshold is charged."""
 
 import math
 

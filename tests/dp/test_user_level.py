@@ -1,4 +1,4 @@
-"""DP-FedAvg: clients are drawn in secret, clipped, and hidden by noise."""
+"""DP-FedAvg: clients are sampled secretly, clipped, and hidden by noise."""
 
 from __future__ import annotations
 

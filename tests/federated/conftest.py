@@ -1,4 +1,4 @@
-"""Noise and masks are random: here it is the same each time."""
+"""Fixes the random noise and masks, so that results are repeatable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounds of secure aggregation among sessions of this process, with a server that can be watched and disturbed."""
+"""Rounds of secure aggregation among sessions of this process, with a server whose messages can be changed."""
 
 from __future__ import annotations
 

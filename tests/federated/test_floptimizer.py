@@ -1,4 +1,4 @@
-"""Optims: an optimizer for each worker, whose state stays with that worker (PAINS 19)."""
+"""Optims: one optimizer per worker, with its state at that worker."""
 
 import copy
 

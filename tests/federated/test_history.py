@@ -1,4 +1,4 @@
-"""The history of a run: its numbers, its charts, and how it is kept."""
+"""The history of a run: its numbers, charts and serialization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training at a node of its own process, with users, tokens and rights."""
+"""Training at a node in a child process, with users, tokens and rights."""
 
 import pytest
 import torch

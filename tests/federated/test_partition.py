@@ -1,4 +1,4 @@
-"""Partitions: every sample goes to exactly one client, the same one each time, and nobody goes empty."""
+"""Partitions: every sample goes to exactly one client, repeatably, and no client is empty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated clients on Ray: the same results as in this process, and what happens when an actor ends or is slow."""
+"""Simulated clients on Ray: the results of this process, and actors that end or are slow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training at a node: what comes of it stays in the vault, and nothing else tells of the data."""
+"""Training at a node: results stay in the vault, and no other answer depends on the data."""
 
 import contextlib
 

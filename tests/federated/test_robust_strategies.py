@@ -1,4 +1,4 @@
-"""Robust strategies: medians and means against numpy and scipy, and what attackers can't do."""
+"""Robust strategies: medians and means against numpy and scipy, and resistance to attackers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sy.federated.run: rounds over every kind of client, what counts and what does not, and how a run is resumed."""
+"""sy.federated.run: rounds over every kind of client, counted results, and resumed runs."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_runs_in_threads_are_as_runs_alone():
 # --- who is asked -----------------------------------------------------------------------------------------------------
 
 
-def test_samples_of_clients_are_repeatable_and_reach_everybody():
+def test_sampled_clients_are_repeatable_and_cover_all_clients():
     datasets = parts(10)
     clients = [Odd(f"c{i}", d) for i, d in enumerate(datasets)]
     found = train(clients, rounds=20, clients_per_round=3)
@@ -415,7 +415,7 @@ def test_two_runs_do_not_write_to_one_folder(tmp_path):
     assert train(clients, rounds=1, checkpoint=tmp_path).rounds == 1
 
 
-def test_frozen_parameters_stay_whatever_clients_and_noise_say():
+def test_frozen_parameters_do_not_change():
     model = network()
     model[0].weight.requires_grad_(False)
     datasets = parts(4)
@@ -439,7 +439,7 @@ def test_clients_that_time_is_too_short_for_are_not_always_the_same(clock):
     assert sum(bool(client.rounds) for client in clients) > 2
 
 
-def test_everybody_down_is_no_round_of_noise():
+def test_a_round_without_any_client_is_not_a_round_of_noise():
     clients = [Odd(f"c{i}", d, fails=(1,)) for i, d in enumerate(parts(4))]
     privacy = sy.dp.UserPrivacy(noise_multiplier=1.0, clip=1.0, delta=1e-3)
     with pytest.raises(FederatedError, match="0 of 4 clients answered"):

@@ -1,4 +1,4 @@
-"""What runs say that they cost, in privacy and in bytes, whatever happens to clients, rounds and the server."""
+"""Reported costs of runs, in privacy and bytes, whatever happens to clients, rounds and the server."""
 
 from __future__ import annotations
 

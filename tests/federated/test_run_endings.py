@@ -1,4 +1,4 @@
-"""Runs that can't go on: what was trained is not lost, and what can't heal is not tried again."""
+"""Runs that end early: trained rounds are kept, and permanent errors are not retried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs over real processes in which clients, a third of them, or the server are killed in the middle of a round."""
+"""Runs over real processes: a client, a third of the clients, or the server is killed during a round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What first users get wrong: one error that says what to type."""
+"""Mistakes of first users of sy.federated.run: one error that says what to type."""
 
 from __future__ import annotations
 

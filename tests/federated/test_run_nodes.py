@@ -1,4 +1,4 @@
-"""Federated runs over nodes in processes of their own, with users, tokens, budgets: as over workers of this process."""
+"""Federated runs over nodes in child processes, with users, tokens and budgets: the results of in-process workers."""
 
 from __future__ import annotations
 

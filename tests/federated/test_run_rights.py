@@ -90,7 +90,7 @@ def test_updates_do_not_leave_by_themselves(hospitals):
         WorkerClient(hospitals[0], "points").call("run", "evaluate", {"modifiers": {"dp_sgd": {}}})
 
 
-def test_updates_leave_when_the_owners_say_so(hospitals, owners):
+def test_updates_leave_when_the_owner_allows_it(hospitals, owners):
     for owner in owners:
         for name in ("samples", "targets"):
             assert owner.share(name, "alice") is None

@@ -1,4 +1,4 @@
-"""Secure aggregation: the server gets the sum of those who answered or an error, and sees nothing else."""
+"""Secure aggregation: the server gets the sum of the answers or an error, and no other information."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_sum_of_as_many_clients_as_asked_for_is_unmasked():
     assert total.count == 4 and (total.update - world.mean([0, 1, 2, 3])).abs().max() < 1e-6
 
 
-def test_clients_that_were_asked_something_else_do_not_count_towards_the_least_number():
+def test_clients_with_another_request_do_not_count_towards_min_clients():
     world = World(inputs(5), threshold=3)
     for name in ("c0", "c1"):
         world.clients[name].change = lambda call, a: {**a, "context": bytes(32)} if call == "train" else a

@@ -309,7 +309,7 @@ VOWS = {
 
 
 @pytest.mark.parametrize("attack", VOWS.values(), ids=VOWS)
-def test_vows_that_are_not_right_are_refused(attack):
+def test_invalid_commitments_are_refused(attack):
     server = Server().keys().shares().train().agree([0, 1, 2, 3])
     with pytest.raises(TrainingError):
         server.ask_unmask(0, attack(server.vows_for(0)))
@@ -396,7 +396,7 @@ def unmask_the_first(server):
     return found - masks
 
 
-def test_two_stories_and_a_traitor(known):
+def test_a_server_with_two_lists_and_a_colluding_client_learns_nothing(known):
     """A bare majority does not hold against one of five who works for the server; more than two thirds do."""
     server = with_threshold(known, 3, min_threshold=0.5).shares()
     own = server.world.packed(0, Packing(5, 6, [], True, 1024.0, 2**20))
@@ -445,7 +445,7 @@ def test_an_owner_can_ask_for_more_clients_and_for_masks(owned):
     assert "samples" in plain.call("train", owned.world.payload(1, {}))
 
 
-def test_a_call_that_does_not_mask_is_refused_whatever_its_terms_say(owned, monkeypatch):
+def test_a_call_without_masking_is_refused_whatever_its_modifiers_are(owned, monkeypatch):
     monkeypatch.setitem(CALLS, "look", ClientCall(lambda session, payload: {"loss": 1.0}, derives=True, pays=False))
     owned.keys().shares()
     for modifiers in ({"masking": {}}, owned.term(0)):

@@ -1,4 +1,4 @@
-"""Fixed point: exact sums without overflow, means within a stated bound, errors for values that do not fit."""
+"""Fixed point: exact sums without overflow, means within a stated bound, errors for values out of range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs with secure aggregation: the same models as without, over every kind of client, with drop-outs and privacy."""
+"""Runs with secure aggregation: the models of plain runs, over every kind of client, with drop-outs and privacy."""
 
 from __future__ import annotations
 

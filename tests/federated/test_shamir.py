@@ -1,4 +1,4 @@
-"""Shamir's sharing: enough shares give the secret, fewer say nothing, and wrong ones do not pass for it."""
+"""Shamir's secret sharing: enough shares give the secret, fewer reveal nothing, wrong ones are detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What servers make of answers: each strategy against an answer that can be computed by hand, or by somebody else."""
+"""Strategies: each update rule against results computed by hand or by a reference implementation."""
 
 from __future__ import annotations
 

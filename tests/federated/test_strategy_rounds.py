@@ -1,4 +1,4 @@
-"""Strategies in whole runs: what theory says of least squares, and clients that lose what they should remember."""
+"""Strategies in whole runs: least squares with known solutions, and clients that lose their state."""
 
 from __future__ import annotations
 
@@ -309,7 +309,7 @@ def test_a_client_keeps_the_control_that_was_counted_and_the_pending_one(shared)
         {"mu": 1.0, "nu": 1.0},
     ],
 )  # fmt: skip
-def test_proximal_settings_of_strangers_are_refused(shared, settings):
+def test_invalid_proximal_settings_from_peers_are_refused(shared, settings):
     with pytest.raises(TrainingError, match="one setting: mu"):
         train(shared, session(), {"proximal": settings})
 
@@ -324,7 +324,7 @@ def test_proximal_settings_of_strangers_are_refused(shared, settings):
         ({"version": 7}, "earlier round"), ({"more": 1}, "three settings"),
     ],
 )  # fmt: skip
-def test_control_settings_of_strangers_are_refused(shared, changes, text):
+def test_invalid_control_settings_from_peers_are_refused(shared, changes, text):
     where = session()
     fitting = {"control": torch.zeros(shared.layout.parameters), "version": 0, "plain": False}
     with pytest.raises(TrainingError, match=text):

@@ -1,4 +1,4 @@
-"""TrainConfig: what it holds, how it travels, and what is refused."""
+"""TrainConfig: fields, serialization and refused settings."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Averages and sums of models, and the small helpers."""
+"""Averages and sums of models, and small helpers."""
 
 import copy
 

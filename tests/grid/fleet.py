@@ -1,4 +1,4 @@
-"""Nodes and gateways in processes of their own, for tests: imported once, then one process for each."""
+"""Nodes and gateways in child processes, for tests: forks of one process that has imported everything."""
 
 from __future__ import annotations
 

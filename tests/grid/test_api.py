@@ -78,7 +78,7 @@ def data(node):
         admin.delete(obj_id)
 
 
-def test_without_a_token_nothing_is_told(api):
+def test_requests_without_a_token_are_refused(api):
     for method, path in (
         ("GET", "/v1/whoami"),
         ("GET", "/v1/objects"),
@@ -94,7 +94,7 @@ def test_without_a_token_nothing_is_told(api):
     assert api("GET", "/health") == (200, {"status": "ok", "id": "hospital-a"})
 
 
-def test_users_may_not_do_what_owners_may(api, data):
+def test_users_can_not_call_routes_of_owners(api, data):
     for method, path, body in (
         ("GET", "/v1/users", None),
         ("POST", "/v1/users", {"user": "eve", "password": "long enough"}),
@@ -158,7 +158,7 @@ def test_guessing_is_slowed_down(api):
     assert int(api.headers["retry-after"]) >= 1
 
 
-def test_many_logins_at_once_keep_nobody_waiting(api):
+def test_many_logins_at_once_do_not_block_other_requests(api):
     found = []
     threads = [
         threading.Thread(
@@ -226,7 +226,7 @@ def test_objects_are_listed_without_values(api, data):
     assert api("GET", "/v1/objects?limit=1&skip=1000", token=api.alice)[1] == []
 
 
-def test_temporaries_are_seen_by_nobody_else(api, data, hook):
+def test_temporaries_are_hidden_from_other_users(api, data, hook):
     bob = api.node.identity.tokens.issue("bob", "user", 60)
     client = sy.connect(api.node.url, token=bob, hook=hook)
     pointer = torch.full((5,), SECRET).send(client)
@@ -396,7 +396,7 @@ def test_every_answer_has_security_headers(api):
         assert "server" not in api.headers
 
 
-def test_the_page_says_what_the_node_is(api, data):
+def test_the_page_describes_the_node(api, data):
     status, page = api("GET", "/")
     assert status == 200 and "hospital-a" in page and api.node.identity.fingerprint in page
     assert "Dr. Olga &lt;olga@example&gt;" in page and "<olga@example>" not in page

@@ -182,7 +182,7 @@ def test_hosts_in_every_form(authority, tmp_path, host, name):
     ],
     ids=lambda hosts: ascii(hosts)[:30],
 )
-def test_what_is_no_host_is_refused(authority, tmp_path, hosts):
+def test_invalid_hosts_are_refused(authority, tmp_path, hosts):
     with pytest.raises(CertificateError, match="node.example") as caught:
         issue(authority, hosts, tmp_path / "new")
     assert str(caught.value).isprintable() and not (tmp_path / "new").exists()
@@ -211,7 +211,7 @@ def test_names_of_files(authority, tmp_path, name):
         issue(authority, "a.example", tmp_path, name=name)
 
 
-def test_an_authority_is_not_overwritten_unless_told(tmp_path):
+def test_an_authority_is_not_overwritten_without_force(tmp_path):
     first = make_authority(tmp_path, "Our team")
     before = first.certificate.read_bytes(), first.key.read_bytes()
     with pytest.raises(CertificateError, match="already.*overwrite=True"):
@@ -462,7 +462,7 @@ def test_files_that_are_not_there_or_do_not_fit(authority, node, tmp_path):
         client_context(text)
 
 
-def test_an_encrypted_key_asks_nobody(node, tmp_path):
+def test_an_encrypted_key_does_not_prompt(node, tmp_path):
     key = serialization.load_pem_private_key(node.key.read_bytes(), None)
     locked = tmp_path / "locked.key"
     encryption = serialization.BestAvailableEncryption(b"secret")
@@ -471,7 +471,7 @@ def test_an_encrypted_key_asks_nobody(node, tmp_path):
         server_context(node.certificate, locked)
 
 
-def test_errors_that_nobody_has_seen_get_a_sentence_too():
+def test_unexpected_errors_get_a_sentence():
     unseen = ssl.SSLError(1, "[SSL: SOMETHING_{NEW}] something {new} (_ssl.c:1)")
     unseen.reason = "SOMETHING_{NEW}"
     for error in (
@@ -515,7 +515,7 @@ def test_a_certificate_without_a_node_id_is_for_any_node(node):
 
 
 @pytest.mark.parametrize("node_id", ["", "x" * 101, "a\nb", "\u202eabc", 7])
-def test_what_is_no_node_id(folder, authority, node_id):
+def test_invalid_node_ids_are_refused(folder, authority, node_id):
     with pytest.raises(CertificateError, match="node_id"):
         issue(authority, "localhost", folder / "wrong", node_id=node_id)
 

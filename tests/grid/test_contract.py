@@ -75,7 +75,7 @@ VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 @pytest.mark.parametrize(("cls", "name"), METHODS, ids=lambda it: it if isinstance(it, str) else it.__name__)
-def test_a_method_takes_what_is_documented_in_that_order(cls, name):
+def test_methods_take_the_documented_arguments_in_order(cls, name):
     found = dict(inspect.signature(getattr(cls, name)).parameters)
     found.pop("self", None)
     expected = DOCUMENTED[cls][name]

@@ -80,7 +80,7 @@ def test_a_file_that_is_not_there(tmp_path):
         AbstractCredential()
 
 
-def test_it_is_imported_from_where_the_pages_say():
+def test_documented_imports_work():
     from syft.grid import AccountCredential as documented
 
     assert documented is AccountCredential

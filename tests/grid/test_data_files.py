@@ -101,13 +101,13 @@ def test_the_folder_names_the_file_and_the_column(hook, tmp_path, caplog):
         ("", "it is empty"),
     ],
 )
-def test_a_csv_says_where_it_is_wrong_and_never_what_stands_there(tmp_path, text, told):
+def test_csv_errors_name_the_position_and_never_the_value(tmp_path, text, told):
     with pytest.raises(UnreadableFileError, match=told) as refused:
         read_text(tmp_path, text)
     assert "geheim" not in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_what_is_not_plain_numbers_gets_one_line_without_advice_to_run_it(tmp_path):
+def test_data_that_is_not_numeric_gets_one_line_without_advice_to_unpickle(tmp_path):
     torch.save(nn.Linear(2, 2), tmp_path / "module.pt")
     (tmp_path / "rubbish.pt").write_bytes(b"rubbish")
     np.savez(tmp_path / "objects.npz", a=np.array([{}], dtype=object))
@@ -146,7 +146,7 @@ def test_a_folder_is_published_without_what_is_too_large_or_of_another_kind(hook
     assert "Ignored in the data folder: patients.xlsx." in caplog.text
 
 
-def test_a_data_set_of_code_is_not_kept_and_that_is_said(hook, tmp_path, caplog):
+def test_a_data_set_of_code_is_refused_with_a_reason(hook, tmp_path, caplog):
     class Squares(Dataset):
         def __len__(self):
             return 3

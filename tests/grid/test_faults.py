@@ -153,7 +153,7 @@ def test_an_object_stays_if_its_response_did_not_arrive(hook, tmp_path, impatien
 # --- connections that break ---------------------------------------------------------------------------------------
 
 
-def test_a_line_cut_in_the_middle_of_100_mb(alice, line):
+def test_a_connection_lost_in_the_middle_of_100_mb(alice, line):
     value = torch.randn(25 * 10**6)
     line.cut_after_sent = 60 * 10**6
     pointer = value.send(alice)
@@ -165,7 +165,7 @@ def test_a_line_cut_in_the_middle_of_100_mb(alice, line):
 
 
 @pytest.mark.timeout(120)
-def test_a_line_cut_while_a_plan_runs_runs_it_once(plain, alice, line):
+def test_a_connection_lost_while_a_plan_runs_runs_it_once(plain, alice, line):
     @sy.func2plan(args_shape=[(1,)], state=(torch.zeros(1), torch.full((700, 700), 1e-3)))
     def count(x, state):
         total, factor = state.read()
@@ -223,7 +223,7 @@ def pull(process, alice, line):
     assert noticed and stream.reconnects >= 1
 
 
-def test_a_slow_reader_keeps_nobody_waiting(hook, hasty):
+def test_a_slow_reader_does_not_block_other_clients(hook, hasty):
     """Somebody asks for much and never reads it: others are served meanwhile, and it is let go."""
     with over_a_line(hook, hasty) as (alice, _):
         read_slowly(hasty, alice)

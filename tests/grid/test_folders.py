@@ -84,7 +84,7 @@ def _renamed(folder):
 
 
 @pytest.mark.parametrize("change", [_unmarked, _readable, _owned_by_another, _renamed])
-def test_a_folder_that_may_be_of_somebody_else_stays(holder, tmp_path, change):
+def test_folders_of_other_processes_are_kept(holder, tmp_path, change):
     process, folder = holder
     process.kill()
     process.wait(30)

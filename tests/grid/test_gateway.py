@@ -192,7 +192,7 @@ def test_a_node_registers_by_answering_at_its_address(shown):
 @pytest.mark.parametrize(
     "address", ["wrong proof", "silent", "ws://10.1.2.3:80", "http://127.0.0.1:1", "file:///etc", "x" * 299]
 )
-def test_who_does_not_answer_there_is_not_registered(shown, address):
+def test_a_node_that_does_not_answer_is_not_registered(shown, address):
     with Stub("liar", secret=None) as liar:
         place = {"wrong proof": liar.url, "silent": "ws://127.0.0.1:9"}.get(address, address)
         with pytest.raises(SyftError) as caught:
@@ -230,7 +230,7 @@ def test_nothing_without_a_token(shown, gateway):
         [],
     ],
 )
-def test_what_does_not_fit_is_refused(shown, body):
+def test_invalid_registrations_are_refused(shown, body):
     with pytest.raises(SyftError, match=" (is|has) "):
         ask(shown(), "POST", "/v1/nodes", body)
 

@@ -215,7 +215,7 @@ def test_only_owners_replace_and_delete_a_model(guarded, eve):
         ask(guarded, "mine")
 
 
-def test_nobody_reaches_the_weights_another_way(guarded, eve):
+def test_weights_can_not_be_read_by_other_calls(guarded, eve):
     client.host(guarded, linear(), "asked", allow_remote_inference=True)
     with sy.acting_as(eve):
         stream = eve.stream_to(guarded)
@@ -300,7 +300,7 @@ def test_there_is_a_limit_to_how_many(guarded, monkeypatch):
         client.host(guarded, linear(), "three")
 
 
-def test_a_taken_id_is_nobodys_model(guarded, eve):
+def test_an_id_that_is_taken_is_not_a_model(guarded, eve):
     with sy.acting_as(eve):
         eve.send_object(torch.zeros(2), guarded, "model:squat", published=True)
         with pytest.raises(ModelNotFoundError):

@@ -95,7 +95,7 @@ def test_nodes_that_start_at_the_same_time_have_one_key(tmp_path):
 # Tokens ----------------------------------------------------------------------------------------------------
 
 
-def test_a_token_says_who_somebody_is(tokens):
+def test_a_token_identifies_its_user(tokens):
     token = tokens.issue("Alice", "owner", 60)
     identity = tokens.read(token)
     assert identity == TokenIdentity("alice", "owner", claims_of(token)["jti"], NOW + 60, 0)
@@ -304,7 +304,7 @@ def test_a_token_expires(tokens, clock):
         tokens.check(identity)
 
 
-def test_a_token_from_the_future_says_that_clocks_differ(tokens, clock, key):
+def test_a_token_from_the_future_reports_a_clock_difference(tokens, clock, key):
     token = tokens.issue("alice", "user", 3600)
     clock.now = NOW - 30
     assert tokens.read(token).user == "alice"

@@ -137,7 +137,7 @@ def test_workers_are_searched_at_the_same_time_and_not_for_ever(deaf):
     assert sorted("within 3 s" in str(warning.message) for warning in caught) == [False, True]
 
 
-def test_what_a_grid_is_made_of(workers):
+def test_a_grid_requires_nodes(workers):
     with pytest.raises(SyftError, match="needs workers, got str"):
         sy.PrivateGridNetwork("bob")
     with pytest.raises(SyftError, match="different ids"):
@@ -217,7 +217,7 @@ def test_a_replica_that_is_gone_is_skipped(processes):
         grid._ask_first("replicated", processes[:1], lambda worker: client.query(worker, "replicated", X))
 
 
-def test_a_model_of_the_same_name_of_somebody_else_is_no_replica(make_worker, workers):
+def test_a_model_of_another_user_with_the_same_name_is_no_replica(make_worker, workers):
     alice, eve = make_worker("alice"), make_worker("eve")
     for worker in workers:
         worker.policy = Guarded()
@@ -274,7 +274,7 @@ class Guarded:
         return not str(release.obj_id).startswith("model:")
 
 
-def test_who_may_not_ask_an_encrypted_model_gets_nothing(make_worker, workers):
+def test_users_without_the_right_get_no_encrypted_prediction(make_worker, workers):
     eve = make_worker("eve")
     for worker in workers:
         worker.policy = Guarded()

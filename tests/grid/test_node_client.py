@@ -32,7 +32,7 @@ def test_a_user_logs_in_with_a_password(hook, hospital):
 
 
 @pytest.mark.parametrize(("user", "password"), [("carol", "wrong horse battery"), ("nobody", PASSWORD)])
-def test_who_is_not_a_user_is_told_so(hook, hospital, user, password):
+def test_unknown_users_get_a_clear_error(hook, hospital, user, password):
     with pytest.raises(InvalidUserError, match=r"^Invalid user\.") as found:
         NodeClient(hook, hospital.url, AccountCredential(user, password))
     assert isinstance(found.value, RuntimeError) and password not in str(found.value)

@@ -111,7 +111,7 @@ def test_a_killed_process_loses_no_revocation(tmp_path):
     database.close()
 
 
-def test_what_expired_is_forgotten_later(tokens, clock, revocations):
+def test_expired_revocations_are_removed(tokens, clock, revocations):
     tokens.revoke("a" * 32, NOW + 10)
     tokens.revoke("b" * 32)
     clock.now = NOW + 3600

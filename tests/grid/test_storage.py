@@ -69,7 +69,7 @@ DTYPES = "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 com
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_every_tensor_comes_back_as_it_was(backend, tmp_path):
+def test_every_tensor_is_restored_unchanged(backend, tmp_path):
     node = StoredNode(tmp_path / "store" if backend == "embedded" else postgres.server().database())
     sent: list[torch.Tensor] = []
     shapes = st.lists(st.integers(0, 4), max_size=4).map(tuple) | st.sampled_from([(70_000,), (300, 300)])
@@ -103,7 +103,7 @@ def test_every_tensor_comes_back_as_it_was(backend, tmp_path):
     node.stop()
 
 
-def test_views_come_back_as_values_of_their_own(node):
+def test_views_are_restored_as_separate_values(node):
     base = torch.arange(12.0).reshape(3, 4)
     for number, view in enumerate((base.t(), base[1:, ::2], base[0].expand(5, 4), base.to(torch.cfloat).conj())):
         node.admin.publish(view, obj_id=number)
@@ -111,7 +111,7 @@ def test_views_come_back_as_values_of_their_own(node):
         assert same(expected, node.restart().objects[number])
 
 
-def test_what_is_not_a_tensor_comes_back(node):
+def test_other_objects_than_tensors_are_restored(node):
     @sy.func2plan(args_shape=[(3,)])
     def double(x):
         return x * 2 + 1
@@ -651,7 +651,7 @@ def test_only_the_owner_can_look_in(local):
     assert {path.name for path in local.where.parent.iterdir()} == {"store"}
 
 
-def test_what_was_being_written_is_swept_up(local):
+def test_partial_writes_are_removed(local):
     local.admin.publish(torch.rand(30_000), obj_id=1)
     for name in ("0" * 32, "1" * 32 + ".new"):
         (local.where / "values" / name).write_bytes(b"half")

@@ -50,7 +50,7 @@ def test_a_server_that_goes_away_and_comes_back(node, server):
     assert sorted(node.restart().objects) == ["after", "before"]
 
 
-def test_a_node_whose_place_was_taken_writes_nothing(node, server, monkeypatch):
+def test_a_node_that_lost_its_lock_writes_nothing(node, server, monkeypatch):
     """Its connection was cut, and another node came first: two would not know of each other."""
     peer = node.peer()
     peer.send(torch.ones(3), "x")

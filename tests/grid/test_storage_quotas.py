@@ -179,7 +179,7 @@ def test_owners_and_some_users_have_other_bounds(make):
             peer.send(torch.ones(1), "more")
 
 
-def test_what_was_stored_before_counts_after_a_restart(make):
+def test_stored_bytes_count_after_a_restart(make):
     node = make(objects=3, size=10**6)
     for number in range(3):
         node.peer().send(torch.rand(30_000), number)
@@ -195,7 +195,7 @@ def test_what_was_stored_before_counts_after_a_restart(make):
 
 
 @pytest.mark.parametrize("kind", ["parameter", "grad", "plan", "text", "sparse", "wrapper"])
-def test_what_is_counted(kind):
+def test_counted_objects(kind):
     tensor = torch.ones(1000, requires_grad=True)
     tensor.grad = torch.ones(1000)
     weight = torch.ones(1000)

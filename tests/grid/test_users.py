@@ -185,7 +185,7 @@ def test_a_removed_user_comes_back_without_its_old_tokens(node, users):
     assert node.tokens.read(users.login("bob", "a new password")).user == "bob"
 
 
-def test_who_is_removed_in_the_middle_of_a_login_gets_a_void_token(node, users, monkeypatch):
+def test_a_user_removed_during_a_login_gets_an_invalid_token(node, users, monkeypatch):
     matches = users._matches
 
     def slowly(hashed, password):
@@ -278,7 +278,7 @@ def test_an_address_is_slowed_down_whatever_user_it_tries(users, clock):
     assert users.verify("alice", PASSWORD, "2001:db8:0:1::1").user == "alice"
 
 
-def test_an_account_of_ones_own_does_not_help_to_guess_others(users):
+def test_own_logins_do_not_reset_the_throttle_for_other_users(users):
     for number in range(21):
         if number in (0, 10, 20):  # before it is known there, and afterwards
             users.verify("bob" if number else "alice", "battery staple" if number else PASSWORD, "10.0.0.1")
@@ -296,7 +296,7 @@ def test_failures_are_forgotten_after_a_while(users, clock):
     fails(users, "alice", PASSWORD, "10.0.0.7", TooManyAttemptsError)
 
 
-def test_who_guesses_can_not_keep_a_user_out_where_it_logs_in(users, clock):
+def test_guessing_does_not_lock_out_a_user_at_its_own_address(users, clock):
     users.verify("alice", PASSWORD, "192.0.2.7")
     for number in range(6):
         fails(users, "alice", "wrong", f"10.0.0.{number}")
@@ -307,7 +307,7 @@ def test_who_guesses_can_not_keep_a_user_out_where_it_logs_in(users, clock):
     fails(users, "alice", PASSWORD, "192.0.2.7", TooManyAttemptsError)
 
 
-def test_who_guesses_can_not_keep_others_behind_the_same_address_out(users):
+def test_guessing_does_not_lock_out_others_at_the_same_address(users):
     users.verify("alice", PASSWORD, "192.0.2.7")
     for number in range(21):
         fails(users, f"user-{number}", "a guess", "192.0.2.7")
@@ -330,7 +330,7 @@ def test_many_at_once_gain_nothing(users):
     assert kinds.count(AuthenticationError) == 6 and kinds.count(TooManyAttemptsError) == 26
 
 
-def test_who_never_had_a_turn_is_not_counted(users, monkeypatch):
+def test_rejected_attempts_are_not_counted(users, monkeypatch):
     monkeypatch.setattr(users_module, "_HASH_TIMEOUT", 0.01)
     with pytest.MonkeyPatch.context() as busy:
         busy.setattr(users, "_hashing", threading.BoundedSemaphore(1))

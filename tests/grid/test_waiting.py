@@ -46,7 +46,7 @@ def test_the_address_with_most_connections_goes_first(pairs):
     assert [is_hung_up(pair) for pair in pairs[:5]] == [False, True, False, False, False]
 
 
-def test_requests_that_are_answered_stay_and_then_nobody_comes_in(pairs, monkeypatch):
+def test_answered_connections_stay_and_new_ones_are_refused(pairs, monkeypatch):
     room = PendingConnections(most=2, each=2)
     for number in (0, 1):
         assert room.enter(("10.0.0.1", number), pairs[number][0])
@@ -60,7 +60,7 @@ def test_requests_that_are_answered_stay_and_then_nobody_comes_in(pairs, monkeyp
     assert room.enter(("10.0.0.3", 1), pairs[3][0])  # an answer that takes long does not keep others out
 
 
-def test_those_who_were_let_in_do_not_count(pairs):
+def test_authenticated_connections_do_not_count(pairs):
     room = PendingConnections(most=1, each=1)
     assert room.enter(("10.0.0.1", 1), pairs[0][0])
     room.leave(("10.0.0.1", 1), pairs[1][0])  # another socket

@@ -391,7 +391,7 @@ def test_pointers_say_that_they_are_remote(hook, bob):
 
 
 @pytest.mark.parametrize("args", [(), (3,), (torch.ones(1),), ([torch.ones(1)], {"a": torch.ones(1)})])
-def test_no_link_at_all_is_said_in_words(args):
+def test_calls_without_a_link_get_a_clear_error(args):
     with pytest.raises(PureFrameworkTensorFoundError, match=r"torch\.add .* no syft tensor among the arguments"):
         ha.unwrap_args_from_function("torch.add", args, {})
 

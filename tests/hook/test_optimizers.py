@@ -1,4 +1,4 @@
-"""PAINS 19: every optimizer of torch.optim works remotely, with its state where the parameters are."""
+"""Optimizers: each optimizer of torch.optim works remotely, with its state next to the parameters."""
 
 import copy
 import inspect
@@ -94,7 +94,7 @@ def test_gradient_clipping_remotely(workers):
     torch.testing.assert_close(remote.weight.grad, local.weight.grad)
 
 
-def test_a_checkpoint_after_the_model_came_home(bob, tmp_path):
+def test_a_checkpoint_after_the_model_was_fetched(bob, tmp_path):
     model = nn.Linear(2, 1).send(bob)
     optimizer = optim.Adam(model.parameters())
     model(torch.ones(1, 2).send(bob)).sum().backward()

@@ -124,7 +124,7 @@ def test_static_names(short, name):
         lambda x, y: torch.Tensor.add(x, y),
     ],
 )
-def test_a_method_sees_what_is_below_and_its_result_is_wrapped(calls, add):
+def test_a_method_gets_the_wrapped_tensor_and_its_result_is_wrapped(calls, add):
     result = add(counted([1.0, 2.0], "km"), counted([3.0, 4.0], "km"))
     assert result.child.child.tolist() == [4, 6]
     assert type(result.child) is Counting
@@ -176,7 +176,7 @@ def test_a_plain_function_in_a_module_gets_the_links_themselves(calls):
     assert calls == ["torch.sub"]
 
 
-def test_what_is_not_overloaded_is_refused():
+def test_calls_without_an_overload_are_refused():
     x = counted([1.0])
     for call in (lambda: -x, lambda: x.neg(), lambda: torch.neg(x), lambda: torch.mul(x, x), lambda: x.sum()):
         with pytest.raises(UnsupportedOperationError, match="is not supported on Counting"):

@@ -7,7 +7,7 @@ import torch
 
 
 def test_the_hook_leaves_torch_as_it_was(hook, bob):
-    """PAINS 16: the hook replaced about 970 functions of torch, for ever."""
+    """In 0.2 the hook replaced about 970 functions of torch and never restored them."""
     code = (
         "import torch\n"
         "before = {n: getattr(torch, n) for n in dir(torch)}\n"

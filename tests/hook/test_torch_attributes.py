@@ -58,7 +58,7 @@ def test_tables(attributes):
     "ops.load_library utils.cpp_extension.load "
     "distributed.broadcast from_numpy set_default_dtype use_deterministic_algorithms".split(),
 )
-def test_what_touches_files_processes_code_or_global_state_is_no_command(attributes, name):
+def test_calls_on_files_processes_code_or_global_state_are_refused(attributes, name):
     assert f"torch.{name}" not in attributes.allowed_commands
     with pytest.raises(CommandNotAllowedError):
         function_of(f"torch.{name}")
@@ -118,7 +118,7 @@ def test_in_place_methods(attributes, name, expected):
     assert TorchAttributes.is_inplace_method(name) is expected
 
 
-def test_every_method_of_a_tensor_that_is_said_to_work_in_place_ends_so(attributes):
+def test_in_place_methods_end_with_an_underscore(attributes):
     for name in dir(torch.Tensor):
         if attributes.is_inplace_method(name):
             assert name.endswith("_")
@@ -290,7 +290,7 @@ def test_trace_ends_with_an_error(hook):
     assert [command[0] for command, _ in trace.logs] == ["torch.ones", "torch.ones"]
 
 
-def test_trace_hears_its_own_thread_only(hook):
+def test_trace_records_its_own_thread_only(hook):
     trace = Trace()
     with trace.enabled():
         other = threading.Thread(target=lambda: torch.ones(1).neg())

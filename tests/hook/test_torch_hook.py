@@ -1,4 +1,4 @@
-"""TorchHook: what it adds, that it only adds, and that it takes everything back."""
+"""TorchHook: it only adds methods, and unhook() removes all of them."""
 
 import abc
 import copy
@@ -171,7 +171,7 @@ def test_arguments(hook):
         sy.TorchHook(sys)
 
 
-def test_a_local_worker_of_ones_own():
+def test_a_local_worker_can_be_passed():
     code = (
         "import warnings; warnings.simplefilter('error')\n"
         "import torch, syft as sy\n"

@@ -32,7 +32,7 @@ def notebook():
             other._known_workers.pop(name, None)
 
 
-def test_what_the_sandbox_makes(notebook):
+def test_the_sandbox_creates_workers_and_data(notebook):
     assert [worker.id for worker in notebook["workers"]] == list(WORKERS)
     assert notebook["bob"] is notebook["workers"][0]
     assert notebook["hook"].local_worker is sy.local_worker
@@ -91,7 +91,7 @@ def test_the_short_form_has_no_data(monkeypatch, caplog):
     assert sy.hook.local_worker is sy.local_worker  # and it is the hook itself as well, as documented
 
 
-def test_it_says_what_it_does_on_the_log_if_it_is_told_to(notebook, caplog, capsys):
+def test_verbose_logs_each_step(notebook, caplog, capsys):
     for verbose, told in ((True, 1 + len(sandbox.DATASETS)), (False, 0)):
         caplog.clear()
         with caplog.at_level(logging.INFO, "syft.sandbox"):

@@ -33,7 +33,7 @@ def publish(workers):
         wanted.tag("#diabetes", "#target").describe("how far the disease went").send(worker)
 
 
-def test_federated_dataset_of_what_was_found(make_worker):
+def test_federated_dataset_of_search_results(make_worker):
     workers = make_worker("bob"), make_worker("alice", "thread")
     publish(workers)
     grid = sy.PrivateGridNetwork(*workers)

@@ -1,4 +1,4 @@
-"""Part 11: a model trained in clear classifies digits that nobody sees, and is not seen itself."""
+"""Part 11: a model trained in clear classifies encrypted digits; the model is encrypted too."""
 
 import pytest
 import torch

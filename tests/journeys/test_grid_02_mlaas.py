@@ -1,4 +1,4 @@
-"""Grid part 2, a secure service: a model is encrypted over four nodes, and asked without showing anybody the question."""
+"""Grid part 2, a secure service: a model is encrypted over four nodes and queried with encrypted inputs."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def test_a_gru_learns_from_messages_that_were_found(grid_of):
     assert roc_auc_score(test_target, predicted) >= 0.85 and losses[-1] < 0.7 * losses[0], losses
 
 
-def test_a_stranger_finds_the_data_and_gets_nothing_of_it(grid_of):
+def test_other_users_find_the_data_and_can_not_fetch_it(grid_of):
     pointer = grid_of("stranger").search("#X", "#mnist")["populate-1"][0]
     assert pointer.shape == (500, 64)
     with pytest.raises(GetNotPermittedError):

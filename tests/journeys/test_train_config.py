@@ -73,7 +73,7 @@ def test_fit_at_a_worker(owners, form, nothing_left):
     nothing_left(alice)
 
 
-def test_what_is_missing_is_said(owners):
+def test_missing_parts_are_named(owners):
     bob = owners[1]
     with pytest.raises(ValueError, match="has no TrainConfig of yours"):
         bob.fit("xor")

@@ -15,7 +15,7 @@ from syft.messaging.message import BatchMessage, ObjectRequestMessage
 ROUNDS = 4
 
 
-def test_what_is_where_when_a_model_travels(bob, alice, nothing_left):
+def test_locations_of_parameters_when_a_model_is_sent(bob, alice, nothing_left):
     model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
     opt = optim.SGD(model.parameters(), lr=0.1)
     before = [parameter.detach().clone() for parameter in model.parameters()]
@@ -40,7 +40,7 @@ def test_what_is_where_when_a_model_travels(bob, alice, nothing_left):
     nothing_left(bob, alice)
 
 
-def test_what_lives_as_long_as_what(bob, nothing_left):
+def test_lifetimes_of_objects_and_pointers(bob, nothing_left):
     x = th.tensor([1, 2, 3]).send(bob)
     x.child.garbage_collect_data = False
     kept = x.id_at_location
@@ -81,7 +81,7 @@ def test_a_chain_of_three_workers(make_worker, nothing_left):
     nothing_left(bob, alice, jon)
 
 
-def test_a_trusted_aggregator_sees_the_models_and_nobody_else_does(make_worker, digits, nothing_left):
+def test_only_a_trusted_aggregator_sees_the_models(make_worker, digits, nothing_left):
     hospitals = [make_worker(name) for name in ("bob", "alice", "carol")]
     secure_worker = make_worker("secure")
     data, target, test_data, test_target = digits

@@ -1,4 +1,4 @@
-"""Rows for regressions, spread over owners, and what float64 makes of them."""
+"""Rows for regressions, spread over owners, and their float64 solutions."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def test_examples_for_shapes(hook):
 
 
 @row("Plan._known_workers", "Plan.location", "Plan.send_msg", "Plan.request_obj")
-def test_what_a_plan_asks_of_its_owner(net, hook, bob):
+def test_a_plan_uses_its_owner_for_ids_and_storage(net, hook, bob):
     assert net._known_workers is hook.local_worker._known_workers
     assert not hasattr(net, "location")
     with pytest.raises(AttributeError, match="get_pointers"):
@@ -189,7 +189,7 @@ def test_parameters_are_what_training_changes(net):
 
 
 @row("Plan.respond_to_obj_req")
-def test_an_object_of_the_plans_own_store_is_given_away(hook):
+def test_objects_of_the_plans_store_are_released(hook):
     plan, tensor = Plan(), torch.tensor([1.0])
     plan.register_obj(tensor, "t")
     assert plan.respond_to_obj_req("t") is tensor
@@ -336,7 +336,7 @@ def test_sending_needs_a_built_plan_and_is_cached(double_abs, make_worker, kind)
         double_abs.send()
 
 
-def test_a_plan_whose_state_changed_is_sent_anew(hook, bob):
+def test_a_plan_whose_state_changed_is_sent_again(hook, bob):
     weight = torch.tensor([1.0])
 
     @func2plan(args_shape=[(1,)])

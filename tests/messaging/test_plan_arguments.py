@@ -208,7 +208,7 @@ def test_no_inputs_and_no_results(make_worker):
     assert plan() is None and torch.equal(total, torch.ones(2))
 
 
-def test_results_of_any_form(make_worker, kind):
+def test_results_of_any_structure(make_worker, kind):
     bob = make_worker("bob", kind)
 
     def several(x):

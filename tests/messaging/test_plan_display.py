@@ -115,7 +115,7 @@ def test_code_of_operators(hook, function, lines):
     assert plan_of(function, torch.ones(4, 4)).code.split("\n    ")[1:] == lines
 
 
-def test_code_says_a_check_that_did_not_hold_the_other_way_round(hook):
+def test_code_shows_failed_checks_negated(hook):
     assert "check(n1 <= 3)" in plan_of(_checked, torch.ones(2, 4)).code
 
 
@@ -127,7 +127,7 @@ def test_code_of_arguments(hook):
     assert plan.code == ("def f(x1, pair, *, scale=2.0):\n    x2 = x1 * 2.0\n    x3 = x2 + pair['a'][0]\n    return x3")
 
 
-def test_code_is_the_same_for_a_plan_from_elsewhere(hook, bob):
+def test_code_is_the_same_for_a_received_plan(hook, bob):
     for plan in (built(Recurrent, 3, 7, 4), training_plan()):
         assert sy.serde.deserialize(sy.serde.serialize(plan, bob), bob).code == plan.code
 
@@ -228,7 +228,7 @@ def test_a_size_that_a_check_fixes_is_not_marked(hook):
     assert [row.output for row in plan.summary().rows] == ["(4, 5*) float32"]
 
 
-def test_totals_tell_frozen_parameters_and_buffers(hook):
+def test_totals_separate_frozen_parameters_and_buffers(hook):
     model = CNN().eval()
     for parameter in model.c1.parameters():
         parameter.requires_grad_(False)
@@ -373,7 +373,7 @@ class _Tags(html.parser.HTMLParser):
         self.tags.add(tag)
 
 
-def test_names_of_a_stranger_stay_text(hook, bob):
+def test_names_from_peers_are_escaped(hook, bob):
     plan = _hostile_plan(bob)
     summary = plan.summary(torch.ones(2))
     titles, _ = _graph(plan, torch.ones(2))
@@ -396,7 +396,7 @@ def test_pages_for_notebooks(hook):
     assert "later" in unbuilt._repr_html_() and "<pre" not in unbuilt._repr_html_()
 
 
-def test_two_tensors_of_one_name_are_told_apart(hook):
+def test_tensors_with_the_same_name_are_distinguished(hook):
     state = sy.messaging.plan.State()
     for _ in range(2):
         state.add(torch.ones(1), "same")

@@ -118,7 +118,7 @@ def test_values_of_the_state_count():
     assert plan_hash(plan) != before
 
 
-def test_what_an_optimizer_remembers_counts():
+def test_the_hash_includes_optimizer_state():
     plan = _training()
     before = plan_hash(plan)
     plan(torch.ones(3, 2), torch.ones(3, 1))

@@ -207,7 +207,7 @@ def test_right_or_refused(function, make_worker):
         assert torch.equal(plan(x), function(x))
 
 
-def test_what_a_check_says():
+def test_the_text_of_a_check():
     plan = planned(by_shape, torch.rand(3, 2))
     with pytest.raises(PlanMismatchError, match=r"1 > 2 is False.*built.*was True.*Build a plan") as caught_error:
         plan(torch.rand(1, 2))

@@ -1,4 +1,4 @@
-"""Building a plan leaves no trace; and what else models do with plans."""
+"""Building a plan has no side effects; other uses of plans by models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Translations of plans: files that plain torch runs, with the plan's numbers, and that nobody loads by accident."""
+"""Translations of plans: files that plain torch runs with the same numbers, and that are never loaded by accident."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def test_a_worker_that_does_not_trust_never_loads(hook, bob, monkeypatch, kind):
     assert len(loaded) == 1
 
 
-def test_one_of_your_own_takes_the_place_of_a_received_one(hook, bob):
+def test_a_local_translation_replaces_a_received_one(hook, bob):
     plan = built(MLP, 4, 6).add_translation("torchscript").add_translation("torch.export")
     proxy = received(plan, bob)
     with pytest.raises(PlanTranslationError, match="not built here"):
@@ -370,7 +370,7 @@ def test_removing(hook, bob):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_files_tell_nothing_of_examples_and_of_the_maker(hook, kind):
+def test_files_contain_no_examples_and_no_paths(hook, kind):
     example = torch.full((4, 6), 1234.5)
     model = MLP()
     plan = plan_of(lambda x: model(x).view(x.shape[0], -1), example).add_translation(kind, example)

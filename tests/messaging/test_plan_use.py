@@ -1,4 +1,4 @@
-"""What people do with plans: change weights, switch modes, train elsewhere and take the result home."""
+"""Uses of plans: change weights, switch modes, train remotely and fetch the result."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_sending_again_at_once_does_not_mix_up_ids(hook, make_worker, kind):
         assert torch.equal(result.get(), plan(ONES))
 
 
-def test_a_plan_that_somebody_took_away_is_sent_again(net, make_worker, kind):
+def test_a_removed_plan_is_sent_again(net, make_worker, kind):
     bob = make_worker("bob", kind)
     net.tag("#taken")
     net.send(bob)
@@ -130,7 +130,7 @@ def test_a_switched_mode_is_noticed_where_it_matters(hook):
     assert dropping.eval().is_built
 
 
-def test_what_was_learned_comes_home_by_name(make_worker, kind):
+def test_trained_parameters_are_fetched_by_name(make_worker, kind):
     bob = make_worker("bob", kind)
     model, _, train = trainer(torch.optim.Adam, lr=0.1)
     x, y = torch.randn(8, 2), torch.randn(8, 1)
@@ -166,7 +166,7 @@ def test_a_copy_of_a_remote_plan_stays_apart(net, make_worker, kind):
         proxy(ONES)
 
 
-def test_nobody_waits_for_a_plan_to_run(make_worker):
+def test_running_a_plan_does_not_block(make_worker):
     workers = [make_worker(name, "thread") for name in ("alice", "bob", "carol")]
     _, _, train = trainer(torch.optim.Adam, lr=0.1)
     remote, x, y = train.send(*workers), torch.randn(8, 2), torch.randn(8, 1)
@@ -390,7 +390,7 @@ def test_an_optimizer_of_parameters_that_are_gone(hook, bob):
         train.send(bob)
 
 
-def test_what_is_asked_of_memory_is_checked_or_refused(hook):
+def test_memory_queries_are_checked_or_refused(hook):
     def by_format(x):
         return x * (10 if x.is_contiguous(memory_format=torch.channels_last) else 1)
 

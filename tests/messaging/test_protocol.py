@@ -1,4 +1,4 @@
-"""Protocols of plans, one after the other."""
+"""Protocols: chains of plans that run one after the other."""
 
 import logging
 
@@ -120,7 +120,7 @@ def test_a_plan_that_cannot_be_sent_leaves_the_protocol_as_it_was(alice, bob):
 
 
 @pytest.mark.parametrize("plans", [[("one",)], [3], [("one", torch.ones(1))], [("one", "plan")]])
-def test_what_is_no_pair_of_place_and_plan(plans):
+def test_invalid_pairs_of_worker_and_plan_are_refused(plans):
     with pytest.raises(ValueError, match="A protocol"):
         Protocol(plans)
 
@@ -218,7 +218,7 @@ def test_state_of_plans_is_at_their_workers(alice, bob):
     assert Protocol([("a", times), ("b", times.copy())]).deploy(alice, bob).run(ONE).get() == 9
 
 
-def test_what_is_no_tensor_is_refused(alice, bob):
+def test_values_that_are_no_tensors_are_refused(alice, bob):
     protocol = Protocol([("a", add(1))]).deploy(alice)
     for thing in (sy.String("x"), sy.String("x").send(bob), torch.ones(1).send(alice, bob)):
         with pytest.raises(TypeError, match="A protocol"):
@@ -243,7 +243,7 @@ def test_an_error_of_a_plan_leaves_nothing_behind(three, nothing_left):
     nothing_left(alice, bob)
 
 
-def test_what_happens_is_logged_and_never_printed(alice, bob, caplog, capsys):
+def test_steps_are_logged_and_not_printed(alice, bob, caplog, capsys):
     protocol = Protocol([("a", add(1)), ("b", add(1))]).deploy(alice, bob)
     with caplog.at_level(logging.INFO, "syft.messaging"):
         protocol.run(torch.tensor([31.25]))
@@ -302,7 +302,7 @@ def test_pointers_to_protocols_run_them(upload):
         pointer.run(ONE.send(alice))
 
 
-def test_a_protocol_may_return_what_it_was_given(three, make_worker, kind):
+def test_a_protocol_may_return_its_arguments(three, make_worker, kind):
     """Also an argument that came by value, which nothing at this end points at."""
     alice, *_ = three
     james = make_worker("james", kind)
@@ -333,7 +333,7 @@ def test_search_and_fetch(upload):
         me().fetch_protocol(pointer.id_at_location, james)
 
 
-def test_fetch_of_what_is_no_protocol(make_worker, kind):
+def test_fetching_other_objects_as_protocols_is_refused(make_worker, kind):
     bob = make_worker("bob", kind)
     x = ONE.send(bob)
     with pytest.raises(ObjectNotFoundError, match="it is not a protocol"):
@@ -352,7 +352,7 @@ def test_a_fetched_protocol_keeps_its_plans_alive(upload, nothing_left):
     nothing_left(james, alice, bob)
 
 
-def test_a_copy_takes_no_claims_from_what_it_was_made_of(upload, nothing_left):
+def test_a_copy_takes_no_claims_from_its_original(upload, nothing_left):
     protocol, pointer, james, alice, bob = upload()
     copied = me().fetch_protocol(pointer.id_at_location, james, copy=True)
     del protocol, copied

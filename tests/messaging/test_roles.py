@@ -1,4 +1,4 @@
-"""Protocols between roles: recorded as one function, cut into plans, run by several workers."""
+"""Protocols between roles: recorded as one function, partitioned into plans, run by several workers."""
 
 import pytest
 import torch
@@ -331,7 +331,7 @@ MODEL = torch.nn.Parameter(torch.ones(2))
 
 
 @pytest.mark.parametrize("function", [size_as_result, size_that_changes, optimizer])
-def test_what_can_not_be_cut(function):
+def test_protocols_that_can_not_be_partitioned_are_refused(function):
     with pytest.raises(PlanBuildError):
         both(function)
 
@@ -536,7 +536,7 @@ def test_uploaded_found_fetched_deployed_elsewhere(four, nothing_left):
     nothing_left(james, one, two, three)
 
 
-def test_data_of_a_role_does_not_go_through_whoever_leads(four):
+def test_data_of_a_role_does_not_pass_through_the_coordinator(four):
     """A pointer to a pointer: james leads, and moves nothing through himself."""
     one, two, _, james = four
     pointer = weighted().deploy(one, two).send(james)

@@ -1,4 +1,4 @@
-"""The program of the processes of test_network.py: a worker with more protocols, for parties that misbehave."""
+"""The process of test_network.py: a worker with additional protocols, for parties that misbehave."""
 
 from __future__ import annotations
 

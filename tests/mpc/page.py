@@ -1,4 +1,4 @@
-"""Write docs/reference/operations.md: what can be computed on shared tensors, what it costs, and how exact it is."""
+"""Write docs/reference/operations.md: operations on shared tensors, their costs and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of the operation matrix: what users call on encrypted tensors, each to be compared with float64 torch.
+"""The rows of the operation matrix: calls on encrypted tensors, each compared with float64 torch.
 
 A row is a function of a (2, 3), b (2, 3) and p, a plain (2, 3) tensor; or of what `inputs` makes for it.
 """

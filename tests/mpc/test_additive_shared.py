@@ -1,4 +1,4 @@
-"""AdditiveSharingTensor: splitting, bringing together, errors, claims on shares, sharing where the data is."""
+"""AdditiveSharingTensor: splitting, reconstruction, errors, claims on shares, sharing where the data is."""
 
 import pytest
 import torch

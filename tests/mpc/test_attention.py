@@ -76,7 +76,7 @@ def test_masked_elements_have_weight_zero(cast):
          [F.scaled_dot_product_attention(query, key, value, attn_mask=mask)], 1e-3)  # fmt: skip
 
 
-def test_a_row_that_may_look_nowhere_gives_zeros(cast):
+def test_a_fully_masked_row_gives_zeros(cast):
     mask = torch.tensor([[False, False], [True, False]])
     x = torch.randn(2, 3)
     secret = shared(x, cast[0][:2], cast[1])
@@ -179,7 +179,7 @@ def test_settings_of_heads(name, cast):
 
 
 @pytest.mark.parametrize("mix", ["data", "both"])
-def test_heads_that_look_elsewhere(mix, cast):
+def test_heads_with_different_masks(mix, cast):
     check(nn.MultiheadAttention(4, 2), [torch.randn(3, 2, 4), torch.randn(4, 2, 4)], cast, mix, 3, call=cross_attention)
     model = nn.MultiheadAttention(4, 2, kdim=3, vdim=2, batch_first=True)
     check(model, [torch.randn(2, 3, 4), torch.randn(2, 4, 3), torch.randn(2, 4, 2)], cast, mix)

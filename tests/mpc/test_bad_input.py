@@ -1,4 +1,4 @@
-"""Bad input gives one clear error, and everybody goes on."""
+"""Bad input gives one clear error, and the parties continue."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def test_a_policy_is_checked(trio: list[Any], hook: Any) -> None:
     assert len(bob._objects) == 1
 
 
-def test_a_run_that_nobody_joins_is_forgotten(make_worker: Any, hook: Any) -> None:
+def test_a_run_without_participants_is_dropped(make_worker: Any, hook: Any) -> None:
     alice, bob, _ = workers = [make_worker(party) for party in ("alice", "bob", "dealer")]
     a = torch.arange(3).send(alice)
     for number in range(rendezvous.MAX_OPEN + 50):

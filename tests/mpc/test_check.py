@@ -1,4 +1,4 @@
-"""Checking a model before anything runs: everything that is not supported, where it is, and what to use instead."""
+"""Checking a model before a run: unsupported operations, their location, and alternatives."""
 
 from __future__ import annotations
 

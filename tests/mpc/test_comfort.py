@@ -1,4 +1,4 @@
-"""What users do around encrypted tensors: models, notebooks, tags, files."""
+"""Conveniences around encrypted tensors: models, notebooks, tags, files."""
 
 from __future__ import annotations
 

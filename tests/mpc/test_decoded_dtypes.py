@@ -1,4 +1,4 @@
-"""Encoded tensors are decoded to the dtype that was encoded; results to what torch promotes their operands to."""
+"""Encoded tensors are decoded to their original dtype; results to the dtype that torch promotes to."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def test_through_protobuf(dtype, hook):
     assert torch.equal(back, x)
 
 
-def test_float32_travels_as_before_and_strangers_are_refused(hook):
+def test_float32_is_serialized_as_before_and_unknown_dtypes_are_refused(hook):
     link = torch.tensor([1.0]).fix_precision().child
     assert set(link.get_class_attributes()) == {"field", "base", "precision_fractional", "kappa"}
     double = torch.tensor([1.0], dtype=torch.float64).fix_precision().child
@@ -269,7 +269,7 @@ def test_float32_travels_as_before_and_strangers_are_refused(hook):
             sy.FixedPrecisionTensor.detail(None, (*parts[:3], {**parts[3], "dtype": bad}, parts[4]))
 
 
-def test_invitations_tell_dtypes():
+def test_invitations_contain_dtypes():
     plain, double = TensorEncoding((1,), 1000, 2**62), TensorEncoding((1,), 1000, 2**62, dtype="float64")
     assert len(plain.to_row()) == 4  # as earlier releases read it
     assert double.decode(torch.tensor([123456789123])).item() == 123456789.123

@@ -1,4 +1,4 @@
-"""Function secret sharing: keys, what they tell, and the protocols on top of them."""
+"""Function secret sharing: keys, their privacy, and the protocols that use them."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_key_that_does_not_fit_is_refused():
         fss_keys.evaluate(0, key, torch.arange(4), bits=63)
 
 
-def test_a_key_says_nothing():
+def test_one_key_reveals_nothing():
     assert "tensor" not in repr(fss_keys.equal_keys(torch.arange(4), generator)[0])
 
 

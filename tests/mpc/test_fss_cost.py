@@ -1,4 +1,4 @@
-"""What function secret sharing costs: keys come from the dealer, and parties open masked values only."""
+"""Cost of function secret sharing: keys come from the dealer, and parties open masked values only."""
 
 from __future__ import annotations
 

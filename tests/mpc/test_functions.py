@@ -1,4 +1,4 @@
-"""Functions that are approximated: right over their whole domain, within what is declared, and as documented outside."""
+"""Approximated functions: within the declared error over their whole domain, as documented."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Random words: uniform, never the same twice, deaf to torch's seed."""
+"""Random words: uniform, never repeated, independent of torch's seed."""
 
 from __future__ import annotations
 

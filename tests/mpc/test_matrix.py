@@ -1,4 +1,4 @@
-"""The operation matrix: every row right on plain fixed precision and on shares of 2, 3 and 4 parties, or refused."""
+"""The operation matrix: every row correct on fixed precision and on shares of 2, 3 and 4 parties, or refused."""
 
 import contextlib
 import itertools

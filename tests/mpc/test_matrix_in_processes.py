@@ -1,4 +1,4 @@
-"""The whole operation matrix with every party and the dealer in a process of its own: 2, 3 and 4 parties, both formats."""
+"""The operation matrix with every party and the dealer in a child process: 2, 3 and 4 parties, both bases."""
 
 from __future__ import annotations
 

@@ -40,13 +40,15 @@ def test_both_limits_are_set(allocator: Allocator) -> None:
 
 
 @pytest.mark.parametrize("name", freed_memory._VARIABLES)
-def test_what_the_environment_says_counts(name: str, allocator: Allocator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables_take_precedence(
+    name: str, allocator: Allocator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(name, "1")
     keep()
     assert allocator.set == {}
 
 
-def test_elsewhere_nothing_happens(allocator: Allocator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_platforms_are_unchanged(allocator: Allocator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(freed_memory.sys, "platform", "darwin")
     keep()
     assert allocator.set == {}

@@ -1,4 +1,4 @@
-"""Parties on real sockets, each in a thread of this process: rounds, deals, and every way in which they lose each other."""
+"""Parties on real sockets, each in a thread of this process: rounds, deals, and lost connections."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_only_the_last_party_receives_deals(make_world):
     assert [world.cost(name).dealt for name in "abc"] == [0, 0, 800]
 
 
-def test_from_the_second_time_on_nobody_asks_the_dealer(make_world, monkeypatch):
+def test_repeated_runs_send_no_request_to_the_dealer(make_world, monkeypatch):
     asked = []
     ask = dealer_service.DealQueue._answer
     monkeypatch.setattr(dealer_service.DealQueue, "_answer", lambda *args: asked.append(args[5]) or ask(*args))
@@ -216,7 +216,7 @@ def test_a_dealer_that_goes_and_comes_back(world):
     assert group.dealer().generation != first
 
 
-def test_a_dealer_that_nobody_knows(world):
+def test_an_unknown_dealer_is_refused(world):
     x = shares(2, 6)
     _, errors = world.run("ab", multiply, x, x, provider="nobody")
     assert len(errors) == 2 and all("has no address" in str(e) or "aborted this run" in str(e) for e in errors.values())
@@ -387,7 +387,7 @@ def test_bytes_that_are_no_frames(make_world, sent):
 
 
 @pytest.mark.parametrize("shape", [(2**40,), (0, 2**62, 2**62), (2**63,) * 2], ids=str)
-def test_sizes_that_lie(shape):
+def test_false_sizes_are_refused(shape):
     forms = write_layout([(torch.ones(1, dtype=torch.int64),)])
     lying = forms[:3] + bytes([len(shape)]) + struct.pack(f"<{len(shape)}Q", *shape)
     with pytest.raises(ProtocolError, match="sizes of its tensors"):

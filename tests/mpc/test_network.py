@@ -1,4 +1,4 @@
-"""Parties and dealer in processes of their own: right results for two, three and four, and one that is killed."""
+"""Parties and dealer in child processes: two, three and four parties, and one that is killed."""
 
 from __future__ import annotations
 

@@ -247,7 +247,7 @@ def test_clients_do_not_get_in_each_others_way(hook, nodes, authority):
 # --- what goes wrong --------------------------------------------------------------------------------------------------
 
 
-def test_a_line_between_nodes_is_cut_in_the_middle(nodes, workers):
+def test_a_connection_between_nodes_is_lost_during_a_run(nodes, workers):
     a, b, _, dealer = workers
     line = Line(nodes[0].port)
     a.peer_url = f"wss://localhost:{line.port}"
@@ -264,7 +264,7 @@ def test_a_line_between_nodes_is_cut_in_the_middle(nodes, workers):
         line.close()
 
 
-def test_a_line_of_the_client_is_cut_in_the_middle(hook, nodes, authority, workers):
+def test_the_connection_of_the_client_is_lost_during_a_run(hook, nodes, authority, workers):
     a, b, _, dealer = workers
     line = Line(nodes[1].port)
     forget(hook, b)

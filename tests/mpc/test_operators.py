@@ -1,4 +1,4 @@
-"""Every operator of torch's own table on shares: right, or refused with a clear error. Nothing in between."""
+"""Every operator of torch's own table on shares: correct, or refused with a clear error."""
 
 import functools
 import itertools

@@ -1,4 +1,4 @@
-"""Groups of parties on sockets: different options, groups that are closed, aborts, and what errors say of shares."""
+"""Groups of parties on sockets: different options, closed groups, aborts, and errors about shares."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def test_refusals_name_the_operation_of_the_plan(cast):
     assert sent.messages == 0 and any("operation" in note for note in told.value.__notes__)
 
 
-def test_operation_by_operation_if_somebody_looks_on(cast):
+def test_observed_plans_run_operation_by_operation(cast):
     plan = sy.Plan(forward_func=nn.Linear(2, 2)).build(torch.rand(1, 2))
     plan.fix_precision_(**BITS).share_(*cast[0], crypto_provider=cast[1])
     x = shared(cast, torch.rand(3, 2))

@@ -1,4 +1,4 @@
-"""FixedPrecisionTensor: encoding, decoding, forms that meet, writing in place, modules, the wire."""
+"""FixedPrecisionTensor: encoding, decoding, mixed scales, in-place writes, modules, serialization."""
 
 import copy
 import math

@@ -1,4 +1,4 @@
-"""sy.mpc.profile and sy.mpc.count: what encrypted operations cost, with parties here and in processes of their own."""
+"""sy.mpc.profile and sy.mpc.count: costs of encrypted operations, with parties in process and in child processes."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class TestProcesses:
         assert "at the slowest party" in repr(p)
         assert not cost_meter._recording
 
-    def test_counting_again_counts_anew(self, processes: list[Any]) -> None:
+    def test_each_count_starts_at_zero(self, processes: list[Any]) -> None:
         x = share(torch.randn(2), processes)
         x * x
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""Programs: the same results as operation by operation, with one message to each party and nothing left behind."""
+"""Programs: the results of single operations, with one message per party and no leaked objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings: steps are noted and nothing is sent; outlines have forms and no numbers; nothing stays changed."""
+"""Recordings: steps are recorded and not sent; symbolic shares have shapes and no values; state is restored."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_fetching_inside_is_refused_too(cast):
         (x + 1).get()
 
 
-def test_what_is_public_is_computed(cast):
+def test_public_values_are_computed(cast):
     x = shared(cast, torch.tensor([1.0, 2.0]))
     with ShareRecording() as recording:
         public = torch.tensor([3.0, 4.0]) * 2

@@ -1,4 +1,4 @@
-"""Arithmetic modulo 2^64 is exact, whichever way it is computed."""
+"""Arithmetic modulo 2^64 is exact in every implementation."""
 
 from __future__ import annotations
 

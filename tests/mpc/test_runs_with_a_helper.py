@@ -1,4 +1,4 @@
-"""Runs with a helper on sockets: after failures, with parties that disagree, and that nothing is opened to it."""
+"""Runs with a helper on sockets: after failures, with inconsistent parties; no value is opened to the helper."""
 
 from __future__ import annotations
 

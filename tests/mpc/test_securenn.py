@@ -1,4 +1,4 @@
-"""SecureNN: every algorithm against plaintext, for two, three and four parties, and what each of the three sees."""
+"""SecureNN: every algorithm against plaintext for two, three and four parties, and the view of each party."""
 
 from __future__ import annotations
 

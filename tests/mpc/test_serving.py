@@ -1,4 +1,4 @@
-"""Encrypted serving: a model is encrypted once, and clients of other processes get private predictions."""
+"""Encrypted serving: a model is encrypted once, and clients in other processes get private predictions."""
 
 from __future__ import annotations
 
@@ -372,7 +372,7 @@ class TestInProcesses:
                 thread.join()
             assert all(close(found[number], clear(X + number).detach(), 0.01) for number in range(4))
 
-    def test_one_that_tells_one_server_only_and_is_gone(self, processes):
+    def test_a_client_that_leaves_after_its_first_message(self, processes):
         model, clear = make_model()
         with encrypted(model, processes).serve(in_shape=(1, 8), num_requests=5) as served:
             victim, other = sy.mpc.connect(served.invite(2)), sy.mpc.connect(served.invite(3))

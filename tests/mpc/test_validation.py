@@ -1,4 +1,4 @@
-"""sy.mpc.validate: every operation beside its plaintext; what drifts is named, what does not is left alone."""
+"""sy.mpc.validate: each operation is compared with its plaintext, and deviations are named."""
 
 from __future__ import annotations
 

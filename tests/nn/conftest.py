@@ -1,4 +1,4 @@
-"""Rounding on shares is random: here it is the same each time."""
+"""Fixes the random rounding of shares, so that results are repeatable."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_pointers_to_the_parameters_of_a_remote_plan(net, make_worker, kind):
         net.send(bob, make_worker("alice", kind)).parameters()
 
 
-def test_a_plan_comes_back_with_what_it_learned(net, make_worker, kind, nothing_left):
+def test_a_fetched_plan_has_its_trained_state(net, make_worker, kind, nothing_left):
     bob = make_worker("bob", kind)
     pointer = net.send(bob)
     fetched = pointer.get()

@@ -231,8 +231,8 @@ def test_data(bob):
     assert torch.equal(x.data.get(), torch.tensor([3.0, 4.0, 5.0]))
 
 
-def test_pain_15_mixing_with_a_local_tensor_is_one_clear_error(bob, alice):
-    """PAINS 15: a one-element local tensor plus a pointer gave an empty tensor."""
+def test_mixing_with_a_local_tensor_is_one_clear_error(bob, alice):
+    """In 0.2 a one-element local tensor plus a pointer gave an empty tensor."""
     x = torch.tensor([1.0]).send(bob)
     for mixed in (
         lambda: x + torch.tensor([1.0]),
@@ -252,8 +252,8 @@ def test_pain_15_mixing_with_a_local_tensor_is_one_clear_error(bob, alice):
     assert torch.equal((x + torch.tensor(2.0)).get(), torch.tensor([3.0]))
 
 
-def test_pain_14_spent_pointers_say_so(bob, alice):
-    """PAINS 14: after get, even printing the old pointer failed."""
+def test_spent_pointers_raise_a_clear_error(bob, alice):
+    """In 0.2 printing a pointer after get() failed."""
     x = torch.tensor([1.0]).send(bob)
     x.get()
     assert "spent: it was fetched by 'me'" in repr(x)
@@ -311,13 +311,13 @@ def test_tagging_through_a_pointer(bob):
     assert len(bob.search("#later")) == 1 and len(bob.search("by this")) == 1 and bob.search("#nothing") == []
 
 
-def test_what_is_tagged_through_a_pointer_is_published(bob):
+def test_tagging_through_a_pointer_publishes_the_object(bob):
     held = (torch.ones(2).send(bob) + 1).tag("#held")
     del held
     assert torch.equal(bob.search("#held")[0].get(), torch.full((2,), 2.0))
 
 
-def test_a_result_that_left_its_graph_says_so(bob, alice):
+def test_backward_of_a_fetched_result_raises_a_clear_error(bob, alice):
     x = torch.ones(2, requires_grad=True).send(bob)
     loss = (x * 2).sum()
     for gone in (loss.copy().get(), loss.copy().move(alice)):
@@ -394,7 +394,7 @@ def test_ids(bob):
     assert y.send(bob).id_at_location == y.id
 
 
-def test_what_makes_no_sense_remotely_is_refused(bob):
+def test_calls_without_a_remote_meaning_are_refused(bob):
     x = torch.ones(2).send(bob)
     for call in (
         lambda: x.data_ptr(),
@@ -443,7 +443,7 @@ def test_copying_and_listing(bob, nothing_left):
     nothing_left(bob)
 
 
-def test_a_pointer_that_comes_home_is_the_object(bob, alice):
+def test_a_pointer_sent_to_its_location_becomes_the_object(bob, alice):
     far = torch.tensor([1.0, 2.0]).send(bob).send(alice)
     home = far.move(bob)
     assert home.location is bob

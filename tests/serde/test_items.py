@@ -66,7 +66,7 @@ def test_arrays_that_announce_more_than_there_is(size):
     assert used < 20 * MiB
 
 
-def test_the_configuration_bounds_what_is_not_compressed():
+def test_the_configuration_bounds_uncompressed_messages():
     rows = [[1, 2, 3]] * 50_000
     data = serialize(rows, worker(compression="none"))
     assert deserialize(data) == rows
@@ -101,7 +101,7 @@ def test_reading_asks_the_budget_of_the_request():
     assert budget.taken == 0
 
 
-def test_a_frame_that_does_not_say_its_size_is_counted_as_it_comes():
+def test_a_frame_without_a_stated_size_is_counted_while_it_is_read():
     import lz4.frame
 
     body = serialize(torch.zeros(4 * MiB), worker(compression="none"))[1:]
@@ -123,7 +123,7 @@ def test_protobuf_asks_before_it_parses():
     assert len(protobuf.deserialize(data)) == 100_000
 
 
-def test_the_bytes_of_a_bomb_are_what_they_should_be():
+def test_the_sample_bomb_is_valid():
     assert deserialize(message(array(3, b"\x02" + b"\x91\x02" * 2), raw=True)) == [[], []]
     assert msgpack.unpackb(array(3, b"\x02\x05\x05")) == [2, 5, 5]
 

@@ -67,7 +67,7 @@ def test_long_double_keeps_its_value_and_sends_no_stray_bytes():
     ],
     ids=lambda value: str(type(value).__name__),
 )
-def test_what_is_not_plain_numbers_is_refused(value):
+def test_arrays_that_are_not_numeric_are_refused(value):
     with pytest.raises(SerdeError):
         serialize(value)
 

@@ -1,4 +1,4 @@
-"""The protobuf strategy: every type by both strategies, the documented functions, and the form of the bytes."""
+"""The protobuf strategy: every type by both strategies, the documented functions, and the structure of the bytes."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_types_that_belong_to_a_worker(hook, bob, alice):
             known._known_workers.pop(carol.id, None)
 
 
-def test_a_pointer_that_comes_home_is_the_object(hook, bob):
+def test_a_pointer_sent_to_its_location_becomes_the_object(hook, bob):
     x = torch.ones(2).send(bob)
     back = protobuf.deserialize(protobuf.serialize(x, hook.local_worker), bob)
     assert back is bob._objects[x.id_at_location]
@@ -519,7 +519,7 @@ def test_a_class_without_a_typed_message_gets_a_composite():
         unregister(Thing)
 
 
-def test_unbufferize_refuses_other_messages_and_what_does_not_belong_there():
+def test_unbufferize_refuses_other_messages_and_unexpected_fields():
     for wrong in (pb.Ref(), pb.Value(), None, b"", pb.RetainMessage()):
         with pytest.raises(SerdeError):
             m.Operation.unbufferize(None, wrong)
@@ -670,6 +670,6 @@ def described(message):
     return rows
 
 
-def test_the_documented_places():
+def test_the_documented_paths():
     assert protobuf.serialize is protobuf_serde.serialize and protobuf.deserialize is protobuf_serde.deserialize
     assert all(dataclasses.is_dataclass(kind) and not kind.__dictoffset__ for kind in MESSAGE_TYPES)

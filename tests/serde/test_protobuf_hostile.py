@@ -1,4 +1,4 @@
-"""Bytes that nobody honest sends: each is a SerdeError, soon, and without taking memory."""
+"""Malformed protobuf bytes: each raises SerdeError, soon, and without allocating memory."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def test_malformed_envelopes(data):
     refused(data)
 
 
-def test_a_message_of_the_other_strategy_says_so():
+def test_a_message_of_the_other_strategy_gets_a_clear_error():
     with pytest.raises(SerdeError, match="strategy it was written with"):
         protobuf.deserialize(sy.serialize([1]))
     with pytest.raises(SerdeError):

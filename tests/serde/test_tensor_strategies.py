@@ -9,7 +9,7 @@ import syft as sy
 
 @pytest.mark.parametrize("strategy", ["raw", "torch", "numpy", "all"])
 def test_serialized_tensors_keep_everything(make_worker, strategy):
-    """PAINS 27: numpy unreadable, gradients lost, device index lost, parameters with gradients failing."""
+    """In 0.2 numpy arrays were unreadable, gradients and device indices were lost, parameters with gradients failed."""
     bob = make_worker("bob", "bytes")
     me = sy.local_worker
     before, me.serializer, bob.serializer = me.serializer, strategy, strategy

@@ -30,7 +30,7 @@ def strict_add_below(x, y):
 
 @pytest.mark.parametrize("link", [Strict, StrictBelow])
 def test_calls_without_a_rule_are_refused(hook, link):
-    """PAINS 8: a layer without a rule forwarded the call to each share and returned garbage."""
+    """In 0.2 a layer without a rule applied the call to each share and returned wrong results."""
     x = link().on(torch.tensor([-1.0, 2.0]))
     assert torch.equal((x + x).child.child, torch.tensor([-2.0, 4.0]))
     for call in (

@@ -199,7 +199,7 @@ def test_link_on_link(log):
     assert result.child.child.child.item() == 1.5
 
 
-def test_the_lines_can_go_elsewhere(monkeypatch, log):
+def test_the_log_can_be_redirected(monkeypatch, log):
     lines = []
     monkeypatch.setattr(sy.LoggingTensor, "out", staticmethod(lines.append))
     x = logged([1.0])

@@ -110,7 +110,7 @@ def test_taylor(degree):
     assert around == pytest.approx([4, 8, 4])
 
 
-def test_taylor_of_what_has_no_derivatives_left():
+def test_taylor_of_functions_without_further_derivatives():
     p = sy.PolynomialTensor()
     assert p.fit_function(lambda x: 3 * x + 1, [-1, 1], 5, "taylor") == pytest.approx([1, 3, 0, 0, 0, 0])
     assert p.fit_function(torch.ones_like, [-1, 1], 2, "taylor") == pytest.approx([1, 0, 0])
@@ -239,7 +239,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_what_strangers_send_is_checked(name, hook):
+def test_received_tensors_are_checked(name, hook):
     good = sigmoid().get_class_attributes()["functions"]["sigmoid"]
     payload = (1, None, None, {"functions": {"sigmoid": FORGED[name](good)}}, None)
     with pytest.raises((TypeError, SyftError, SerdeError)):

@@ -150,7 +150,7 @@ def test_a_text_is_one_user(hook, users):
     assert sy.PrivateTensor(allowed_users=users).allowed_users == ("Alice",)
 
 
-def test_who_is_no_user(hook):
+def test_invalid_users_are_refused(hook):
     for users in ([None], [["alice"]], [3.5], [b"alice"], ["x" * 1000], [object()]):
         with pytest.raises(TypeError, match="allowed_users"):
             A.private_tensor(allowed_users=users)
@@ -223,7 +223,7 @@ def test_sending_and_getting_in_a_sandbox(make_worker, kind, hook, x):
 
 
 def test_both_historic_ways_in(make_worker, kind, hook, secret):
-    """PAINS 3: values through __str__ of remote objects, an attribute pointer child.child, and lists of objects."""
+    """Values must not leave through __str__ of remote objects, the attribute child.child, or lists of objects."""
     bob = make_worker("bob", kind)
     pointer = secret.send(bob, user="alice")
     bob.synchronize()
@@ -248,7 +248,7 @@ def test_both_historic_ways_in(make_worker, kind, hook, secret):
             way()
 
 
-def test_at_a_node_the_connection_says_who_somebody_is(hook, secret):
+def test_at_a_node_the_connection_identifies_the_user(hook, secret):
     """The link is taken off there: the users that it names may read the published tensor, known by their tokens."""
     users = {"owner": "owner", "sender": "user", "alice": "user", "bob": "user"}
     with node_process("private", users=users) as process:

@@ -142,7 +142,7 @@ def test_in_place():
         (lambda x: torch.nn.functional.relu(x), r"torch\.nn\.functional\.relu", r"torch\.\S+"),
     ],
 )
-def test_what_has_no_rule_is_refused_with_the_nearest_call(call, operation, nearest):
+def test_calls_without_a_rule_are_refused_with_the_nearest_call(call, operation, nearest):
     with pytest.raises(
         UnsupportedOperationError,
         match=rf"^{operation} is not supported on Money\. The nearest supported call is {nearest}\.$",
@@ -153,7 +153,7 @@ def test_what_has_no_rule_is_refused_with_the_nearest_call(call, operation, near
     assert isinstance(caught.value, SyftError)
 
 
-def test_a_link_without_rules_says_how_to_add_one():
+def test_errors_of_a_link_without_rules_say_how_to_add_one():
     class Bare(AbstractTensor):
         pass
 
@@ -279,7 +279,7 @@ def test_codes_are_given_once():
         sy.serde.register(type("Other", (Money,), {}), code=1000)
 
 
-def test_a_type_without_a_code_is_refused_with_what_to_type(bob):
+def test_a_type_without_a_code_is_refused_with_instructions(bob):
     class Unknown(AbstractTensor):
         pass
 

@@ -1,4 +1,4 @@
-"""A worker whose calls are also worked out on proxies, and compared: what the proxies say must be what torch does."""
+"""A worker whose calls also run on proxies: the prediction must equal the result of torch."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_cached_gradients_are_dropped_when_they_may_change(bob):
     assert x.grad is not None
 
 
-def test_a_gradient_that_somebody_else_made_or_took(hook, bob, make_worker):
+def test_a_gradient_that_another_client_made_or_removed(hook, bob, make_worker):
     alice = make_worker("alice", "thread")
     x = torch.ones(3, requires_grad=True).send(bob)
     assert x.grad is None
@@ -114,7 +114,7 @@ def test_a_gradient_that_somebody_else_made_or_took(hook, bob, make_worker):
     assert back.grad.copy().get().tolist() == [1.0] * 3
 
 
-def test_that_there_is_none_is_believed_once(bob):
+def test_a_missing_gradient_is_cached_once(bob):
     first, second = (model := nn.Linear(3, 1).send(bob)).parameters()
     assert rounds_of(lambda: (first.grad, second.grad)) == 1
     bob._objects[second.id_at_location].grad = torch.ones(1)

@@ -1,4 +1,4 @@
-"""Forms that are worked out without asking: those of the real call, for every call, dtype and layout, or none."""
+"""Shape inference: the spec of the real call, for every call, dtype and layout, or none."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def wrong_forms(name, sample, change):
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_forms_are_those_of_the_real_call(shard):
+def test_inferred_specs_equal_those_of_the_real_call(shard):
     wrong = []
     table = {**samples(), **unlisted_samples()}
     for name in sorted(table)[shard::SHARDS]:
@@ -163,7 +163,7 @@ def pairs():
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_forms_of_operands_of_all_kinds(shard):
+def test_inferred_specs_for_operands_of_all_kinds(shard):
     wrong = []
     for name in sorted(allowed())[shard::SHARDS]:
         for sample in pairs():
@@ -212,7 +212,7 @@ def test_results_that_are_arguments_keep_their_pointer(remote):
     assert torch.ones(2).send(remote).contiguous().get().tolist() == [1, 1]
 
 
-def test_an_in_place_call_that_fails_leaves_the_form_as_it_is(remote):
+def test_a_failed_in_place_call_keeps_the_spec(remote):
     x, y = torch.ones(1, 2).send(remote), torch.ones(2, 2).send(remote)
     i, f = torch.ones(2, dtype=torch.int8).send(remote), torch.ones(2, requires_grad=True).send(remote)
     for call in (lambda: x.pow_(y), lambda: i.mul_(f), lambda: f.requires_grad_().detach_().resize_(3).t_().add_(y[0])):
@@ -224,7 +224,7 @@ def test_an_in_place_call_that_fails_leaves_the_form_as_it_is(remote):
     assert f.shape == f.copy().get().shape
 
 
-def test_in_place_calls_that_change_the_form(remote):
+def test_in_place_calls_that_change_the_spec(remote):
     x = torch.ones(1, 2).send(remote)
     assert x.t_().shape == x.shape == (2, 1) and x.requires_grad_().requires_grad
     total, loss = torch.zeros(2).send(remote), torch.ones(2, requires_grad=True).send(remote)
@@ -248,7 +248,7 @@ def test_numbers_that_are_sizes_are_part_of_the_cache_key(remote):
         assert y.shape == y.get().shape == (size,)
 
 
-def test_forms_under_another_default_dtype(remote):
+def test_inferred_specs_under_another_default_dtype(remote):
     x = torch.tensor([1, 2]).send(remote)
     torch.set_default_dtype(torch.float64)
     try:

@@ -1,4 +1,4 @@
-"""Failures of calls that nobody waits for: nothing is lost by them, and nobody misses them; forks and ends of programs."""
+"""Failures of asynchronous calls: no object is lost, each error is reported; forks and exits of processes."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_request_after_a_failure_is_not_done(far):
     assert w.shape == w.copy().get().shape == (1, 2)
 
 
-def test_synchronizing_waits_for_all_and_tells_one(far):
+def test_synchronize_waits_for_all_and_raises_one_error(far):
     x = torch.tensor([1.0, 2.0]).send(far)
     index = torch.tensor([5]).send(far)
     stream = x.child.lease.stream
@@ -114,7 +114,7 @@ def test_a_failure_reported_elsewhere_blocks_no_requests(make_worker):
     assert torch.equal(w.get(), torch.tensor([10.0]))
 
 
-def test_a_worker_that_never_does_anything_is_not_asked_for_ever(make_worker, monkeypatch):
+def test_a_worker_without_requests_is_not_polled(make_worker, monkeypatch):
     far = make_worker("far", "thread")
     torch.ones(1).send(far)
     stream = sy.local_worker.stream_to(far)

@@ -1,4 +1,4 @@
-"""PAINS 13: nothing is left behind, and nothing vanishes under somebody's hands."""
+"""Ownership: no object is leaked, and none is deleted while a pointer to it exists."""
 
 import gc
 
@@ -37,7 +37,7 @@ assert not bob._objects
 """
 
 
-def test_pain_13_100_000_operations_grow_no_memory():
+def test_memory_does_not_grow_over_100_000_operations():
     done = warm.run(LONG_RUN, timeout=100)
     assert done.returncode == 0, done.stderr
 

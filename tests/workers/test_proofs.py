@@ -97,7 +97,7 @@ def test_bytes_that_are_no_proof(sent):
         assert Prover("bob", BOB).listen(listened, "alice", "mpc") is None
 
 
-def test_nobody_proves_a_key_of_small_order():
+def test_keys_of_small_order_are_refused():
     """All-zero bytes are a valid signature under the all-zero key for one of four transcripts, and each run has another."""
     for _ in range(32):
         dialed, listened, _ = connected()
@@ -107,7 +107,7 @@ def test_nobody_proves_a_key_of_small_order():
             assert Prover("bob", BOB).listen(listened, "alice", "mpc") is None
 
 
-def test_a_peer_that_says_nothing_is_not_waited_for():
+def test_a_silent_peer_times_out():
     dialed, listened, _ = connected()
     assert Prover("alice", ALICE).dial(dialed, "bob", "mpc", 0.3) is None
     dialed.close(), listened.close()

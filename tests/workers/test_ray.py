@@ -1,10 +1,9 @@
-"""Workers in actors of Ray: the same API, runs on shares between actors, and clear errors when an actor is gone."""
+"""Workers in Ray actors: batching, runs on shares between actors, and clear errors when an actor is gone."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import inspect
 import os
 import re
 import signal
@@ -17,7 +16,7 @@ import pytest
 import torch
 
 import syft as sy
-from syft.exceptions import ObjectNotFoundError, PartyLostError, ProtocolError, SyftError, WorkerLostError
+from syft.exceptions import PartyLostError, ProtocolError, SyftError, WorkerLostError
 from syft.workers.access.policy import DenyAll
 from syft.workers.ray import cluster as ray_cluster
 from syft.workers.ray import stream as ray_stream
@@ -86,20 +85,7 @@ def paused(worker):
         os.kill(pid, signal.SIGCONT)
 
 
-# --- the same as any other worker -----------------------------------------------------------------------------------
-
-
-def test_a_user_sees_no_difference(bob, hook):
-    x = torch.arange(6.0).view(2, 3).send(bob)
-    y = (x @ x.t() + 1).relu()
-    assert y.shape == (2, 2) and y.location is bob
-    assert torch.equal(y.get(), (torch.arange(6.0).view(2, 3) @ torch.arange(6.0).view(2, 3).t() + 1).relu())
-    assert x.sum().item() == 15
-    x.add_(1)
-    assert torch.equal(x.get(), torch.arange(6.0).view(2, 3) + 1)
-    with pytest.raises(ObjectNotFoundError):
-        x.get()
-    assert held(bob) == 0
+def test_an_actor_shows_where_it_runs(bob, hook):
     assert repr(bob) == "<RayWorker id:ray-bob>" and bob.is_alive() and bob.pid != os.getpid()
     assert bob.is_on_this_machine() and bob.node_id == ray.get_runtime_context().get_node_id()
     assert sy.RayWorker(hook, id=bob.id) is bob
@@ -107,58 +93,11 @@ def test_a_user_sees_no_difference(bob, hook):
         bob.policy = DenyAll()
 
 
-def test_empty_unicode_and_odd_tensors(bob):
-    for tensor in (torch.empty(0, 3), torch.tensor(True), torch.randn(3, 4).t(), torch.tensor([1 + 2j])):
-        assert torch.equal(tensor.send(bob).get(), tensor)
-    torch.ones(1).tag("#größe ✓").describe("ein Maß: µ").send(bob)
-    (found,) = bob.search("#größe ✓")
-    assert found.description == "ein Maß: µ"
-    bob.clear_objects()
-    assert held(bob) == 0
-
-
-def test_search_and_objects(bob, hook):
-    p = torch.ones(3).tag("#ray-data").describe("rows of ones").send(bob)
-    (found,) = bob.search(["#ray-data", "rows"])
-    assert found.shape == (3,) and torch.equal((found * 2).get(), torch.full((3,), 2.0))
-    del found
-    assert list(bob._objects) == [p.id_at_location] and bob.get_obj(p.id_at_location).shape == (3,)
-    bob.rm_obj(p.id_at_location)
-    with pytest.raises(ObjectNotFoundError):
-        bob.get_obj(p.id_at_location)
+def test_load_data_stores_objects_at_the_actor(bob):
     bob.load_data([torch.ones(2).tag("#loaded")])
     assert held(bob) == 1
     bob.clear_objects()
     assert held(bob) == 0
-
-
-def test_a_model_is_trained_there(bob):
-    model, proxy = torch.nn.Linear(3, 1), torch.nn.Linear(3, 1)
-    proxy.load_state_dict(model.state_dict())
-    data, target = torch.randn(20, 3), torch.randn(20, 1)
-    x, y = data.send(bob), target.send(bob)
-    model.send(bob)
-    for each, inputs, wanted in ((model, x, y), (proxy, data, target)):
-        optimizer = torch.optim.SGD(each.parameters(), lr=0.1)
-        for _ in range(5):
-            optimizer.zero_grad()
-            ((each(inputs) - wanted) ** 2).mean().backward()
-            optimizer.step()
-    model.get()
-    torch.testing.assert_close(model.weight, proxy.weight)
-    del x, y, inputs, wanted, each, optimizer
-    assert held(bob) == 0
-
-
-def test_plans(bob):
-    @sy.func2plan(args_shape=[(2,)])
-    def double(x):
-        return x + x
-
-    pointer = double.send(bob)
-    assert torch.equal(pointer(torch.ones(2).send(bob)).get(), torch.full((2,), 2.0))
-    fetched = sy.local_worker.fetch_plan(pointer.id_at_location, bob)
-    assert torch.equal(fetched(torch.ones(2)), torch.full((2,), 2.0))
 
 
 def test_many_small_requests_are_few_calls(bob):
@@ -208,20 +147,6 @@ def test_a_writer_of_many_bytes_waits(bob, monkeypatch):
     writer.join(60)
     assert len(pointers) == 30 and (1 << 20) < max(most) <= (1 << 20) + 300_000
     assert torch.equal(torch.stack([pointer.get() for pointer in pointers]), sent)
-
-
-def test_late_errors_name_the_line(bob):
-    good = torch.arange(4.0).send(bob)
-    index = torch.tensor([0, 99]).send(bob)
-    line = inspect.currentframe().f_lineno + 1
-    bad = good[index]
-    with pytest.raises(IndexError, match="out of range|out of bounds") as caught:
-        bob.synchronize()
-    notes = "\n".join(caught.value.__notes__)
-    assert f'{__file__}", line {line}: bad = good[index]' in notes and bob.id in notes
-    with pytest.raises(ObjectNotFoundError, match="failed"):
-        bad.get()
-    assert torch.equal((good + 1).get(), torch.arange(4.0) + 1)
 
 
 def test_bytes_of_calls():

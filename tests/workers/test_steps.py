@@ -1,4 +1,4 @@
-"""Rows of small calls: the same as one call after the other, in everything but time."""
+"""Batches of small calls: the same results as single calls."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def rows(draw):
 @pytest.mark.parametrize("policy", POLICIES)
 @given(row=rows())
 @settings(max_examples=deep(60, 2000), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_row_is_its_calls_one_by_one(policy, row, hook, worker_maker):
+def test_a_batch_equals_its_calls_one_by_one(policy, row, hook, worker_maker):
     first, second = (World(worker_maker, POLICIES[policy](), Quota(30, None)) for _ in range(2))
     expected, found = first.one_by_one(row), second.in_a_row(row)
     assert second.unnamed(found) == first.unnamed(expected)
@@ -172,7 +172,7 @@ def test_side_effect_free_calls_are_within_size_bounds():
 
 
 @pytest.mark.parametrize("name", sorted(SIDE_EFFECT_FREE))
-def test_calm_calls_make_something_new_and_change_nothing(name):
+def test_side_effect_free_calls_create_results_and_change_nothing(name):
     assert not list(iter_tensors(changed_values(m.Operation(name, None, (Ref(1), Ref(2)), {}, (3,)))))
     for operands in ((torch.tensor([1.5, 2.0]),), (torch.tensor([1.5, 2.0]), torch.tensor([3.0])), (torch.ones(2), 1)):
         before = [torch.as_tensor(operand).clone() for operand in operands]
@@ -231,7 +231,7 @@ def test_a_batch_ends_when_its_client_may_not_stay(worker_maker, monkeypatch):
     assert torch.equal(world.worker.object_store.get(1), torch.tensor([3.0, 4.0]))
 
 
-def test_a_session_that_ends_in_the_middle_of_a_row(worker_maker):
+def test_a_session_that_ends_in_the_middle_of_a_batch(worker_maker):
     world = World(worker_maker, ALLOW_ALL, Quota(30, None))
     conversation = converse(world, lambda: None)
     row = [step("torch.Tensor.add_", 100 + n, Ref(1), 1) for n in range(3)]
@@ -248,7 +248,7 @@ def test_a_session_that_ends_in_the_middle_of_a_row(worker_maker):
     assert world.object_manager.ledger.usage("alice").objects == 0
 
 
-def test_others_of_the_same_user_come_in_between(worker_maker, monkeypatch):
+def test_calls_of_other_sessions_run_between_batches(worker_maker, monkeypatch):
     monkeypatch.setattr(sessions, "_CHECK", -1.0)
     world = World(worker_maker, ALLOW_ALL)
     again = Peer(world.worker, "alice")
@@ -264,7 +264,7 @@ def test_others_of_the_same_user_come_in_between(worker_maker, monkeypatch):
     assert found == [torch.tensor(1.5, dtype=torch.float64)]
 
 
-def test_an_id_that_somebody_took_meanwhile(worker_maker):
+def test_an_id_that_was_taken_in_the_meantime(worker_maker):
     world = World(worker_maker, ALLOW_ALL)
     row = BatchExecutor(world.worker, world.alice.session)
     assert row._run(step("torch.Tensor.add", 100, Ref(1), 1), 7)
@@ -330,7 +330,7 @@ GOOD = (b"", True, "torch.add", bytes(16), bytes(16), 1.5)
         (6, *GOOD) * (MAX_STEPS + 1),
     ],
 )
-def test_rows_that_are_none(worker_maker, parts):
+def test_malformed_batches_are_refused(worker_maker, parts):
     world = World(worker_maker, ALLOW_ALL)
     before = world.state()
     assert error_name(world.alice.send(request((STEPS, *parts)))) == "SerdeError"
@@ -343,7 +343,7 @@ def test_rows_that_are_none(worker_maker, parts):
     )
 )
 @settings(max_examples=deep(200, 5000), deadline=None)
-def test_any_parts_are_steps_or_refused(parts):
+def test_any_parts_are_a_batch_or_refused(parts):
     try:
         made = StepsMessage.detail(None, tuple(parts))
     except TypeError:
@@ -464,7 +464,7 @@ def test_the_line_of_the_call_that_failed(far):
         b.get()
 
 
-def test_cuts_in_the_middle_of_rows(far, line):
+def test_connections_lost_in_the_middle_of_batches(far, line):
     counter, one = torch.zeros(1).send(far), torch.ones(1).send(far)
     total = counter * 1
     for number in range(600):
@@ -492,7 +492,7 @@ def test_ids_that_users_choose(far):
     assert far._objects == {}
 
 
-def test_nothing_is_gathered_under_another_default_dtype(far):
+def test_no_batching_under_another_default_dtype(far):
     x = torch.tensor([1, 2]).send(far)
     stream = x.child.lease.stream
     assert stream.gather("torch.Tensor.div", (x.child, 2), next(_ids)).dtype == torch.float32
@@ -522,7 +522,7 @@ def test_operands_of_every_kind(far):
         assert not (p.detach().requires_grad_() * 2).requires_grad
 
 
-def test_gradients_through_rows(far):
+def test_gradients_through_batches(far):
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     p = x.send(far)
     loss = (p * p + 3 * p).exp().log().sum()
@@ -556,7 +556,7 @@ def test_threads_of_one_client(far):
     assert not wrong
 
 
-def test_nothing_is_gathered_after_the_end(hook, line):
+def test_no_batching_after_the_stream_ended(hook, line):
     worker = WebsocketClientWorker(hook, "localhost", line.port, id="ws-steps")
     x = torch.zeros(2).send(worker)
     y = x + 1

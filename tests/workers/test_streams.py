@@ -1,4 +1,4 @@
-"""Streams: order, lazy errors that name the user's line, counting, clients and threads that don't mix."""
+"""Streams: order, lazy errors that name the user's line, counting, separate clients and threads."""
 
 import gc
 import inspect

@@ -1,4 +1,4 @@
-"""A process that its user has taken over: every attack fails, or ends that process only."""
+"""A process that its user has taken over: every attack fails or ends that process only."""
 
 from __future__ import annotations
 

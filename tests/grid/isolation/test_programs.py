@@ -81,7 +81,7 @@ def test_runs_that_no_rule_allows_are_refused(rules, user, hash, data, reason):
     assert rules.audit.rows()[-1]["allowed"] is False
 
 
-def test_everybody_and_without_a_limit(rules):
+def test_rules_for_all_users_without_a_limit(rules):
     _allow(rules, users=None, runs=None)
     for user in ("alice", "bob"):
         for _ in range(3):
