@@ -17,7 +17,7 @@ from syft.messaging import message as m
 from syft.messaging.call_batch import StepsMessage
 from syft.messaging.hosting import SharedInferenceMessage
 from syft.mpc.serving import endpoint
-from syft.mpc.serving.invitation import Server
+from syft.mpc.serving.invitation import ServingParty
 from syft.serde import deserialize
 from syft.workers.base import BaseWorker
 from syft.workers.process.child import ServedWorker
@@ -433,7 +433,7 @@ def test_secrets_are_not_shown(trio, served, caplog):
     secret = sy.mpc.Invitation(
         invitation.name,
         invitation.client_id,
-        tuple(Server(server.id, address) for server in invitation.servers),
+        tuple(ServingParty(server.id, address) for server in invitation.servers),
         *(invitation.provider, invitation.inputs, invitation.outputs, 1),
     )
     client = sy.mpc.connect(invitation)

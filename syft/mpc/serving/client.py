@@ -31,7 +31,7 @@ from syft.hosting.server import PREFIX, Facts
 from syft.messaging.hosting import HostSharesMessage, SharedInferenceMessage
 from syft.mpc.runtime import client
 from syft.mpc.serving import endpoint
-from syft.mpc.serving.invitation import Invitation, Server
+from syft.mpc.serving.invitation import Invitation, ServingParty
 from syft.mpc.serving.model_recording import record_model
 from syft.mpc.serving.request_limits import DEFAULT_REQUESTS, check_limit
 from syft.mpc.serving.server import encodings_of
@@ -237,7 +237,7 @@ class ModelClient:
         self._invitation, self._left = invited, invited.requests
         return self
 
-    def _open(self, client: BaseWorker, server: Server, name: str) -> Stream:
+    def _open(self, client: BaseWorker, server: ServingParty, name: str) -> Stream:
         if server.address is not None:
             try:
                 sock = handshake.connect(server.address, endpoint.purpose_of(name), timeout=_CONNECT_TIMEOUT)

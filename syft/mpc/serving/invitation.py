@@ -21,7 +21,7 @@ MAX_TEXT = 1 << 16
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Server:
+class ServingParty:
     """A party, as a client connects to it.
 
     Attributes:
@@ -49,7 +49,7 @@ class Invitation:
     Example:
         >>> from syft.mpc.serving.tensor_encoding import TensorEncoding
         >>> encoding = TensorEncoding((1, 2), 1000, 2**62)
-        >>> servers = (Server("alice"), Server("bob"))
+        >>> servers = (ServingParty("alice"), ServingParty("bob"))
         >>> invitation = Invitation("0" * 32, "client-1", servers, "carol", (encoding,), (encoding,), 3)
         >>> invitation
         <Invitation to a model at alice, bob: (1, 2) -> (1, 2), 3 requests>
@@ -59,7 +59,7 @@ class Invitation:
 
     name: str
     client_id: ObjectId
-    servers: tuple[Server, ...]
+    servers: tuple[ServingParty, ...]
     provider: ObjectId | None
     inputs: Encodings
     outputs: Encodings
@@ -116,18 +116,18 @@ class Invitation:
             raise ValueError("invitation")
 
 
-def _write_server(server: Server) -> list[object]:
+def _write_server(server: ServingParty) -> list[object]:
     address = server.address
     if address is None:
         return [server.id]
     return [server.id, address.port, address.token.hex(), address.proof.hex()]
 
 
-def _read_server(server_id: ObjectId, port: object = None, token: str = "", proof: str = "") -> Server:
+def _read_server(server_id: ObjectId, port: object = None, token: str = "", proof: str = "") -> ServingParty:
     if port is None:
-        return Server(server_id)
+        return ServingParty(server_id)
     secrets = bytes.fromhex(token), bytes.fromhex(proof)
     if type(port) is not int or not 0 < port < 2**16 or set(map(len, secrets)) != {TOKEN_BYTES}:
         raise ValueError("address")
     address = Address(port, *secrets)
-    return Server(server_id, address)
+    return ServingParty(server_id, address)

@@ -31,7 +31,7 @@ from syft.hook import base
 from syft.messaging.message import Operation
 from syft.mpc.runtime import client
 from syft.mpc.serving import endpoint
-from syft.mpc.serving.invitation import Invitation, Server
+from syft.mpc.serving.invitation import Invitation, ServingParty
 from syft.mpc.serving.model_recording import Answer, InputShape, Model, RecordedModel, record_model
 from syft.mpc.serving.tensor_encoding import shapes_of, show_shapes
 from syft.pointers.object_pointer import ObjectPointer
@@ -129,11 +129,11 @@ class ServedModel:
             self._unassigned -= requests
         return made
 
-    def _server(self, worker: BaseWorker, client_id: str) -> Server:
+    def _server(self, worker: BaseWorker, client_id: str) -> ServingParty:
         if isinstance(worker, SpawnedWorker):
-            return Server(worker.id, worker.invite(client_id, endpoint.purpose_of(self.name)))
+            return ServingParty(worker.id, worker.invite(client_id, endpoint.purpose_of(self.name)))
         if isinstance(worker, VirtualWorker):
-            return Server(worker.id)
+            return ServingParty(worker.id)
         raise SyftError(f"Clients can't be invited to worker {worker.id!r}: only its creator can admit them.")
 
     def revoke(self, invitation: Invitation) -> None:
