@@ -60,10 +60,15 @@ def id_of(obj: Any) -> ObjectId:
 
 def set_id(obj: Any, obj_id: ObjectId) -> None:
     """Give an object an id."""
+    _write(obj, ID, "id", obj_id)
+
+
+def _write(obj: Any, key: str, name: str, value: object) -> None:
+    """Set a label: in the `__dict__` of a tensor, or as an attribute of any other object."""
     if isinstance(obj, torch.Tensor):
-        obj.__dict__[ID] = obj_id
+        obj.__dict__[key] = value
     else:
-        obj.id = obj_id
+        setattr(obj, name, value)
 
 
 def _labelled_link(tensor: torch.Tensor) -> Any:
@@ -90,20 +95,13 @@ def description_of(obj: object) -> str | None:
 def add_tags(obj: Any, *tags: str) -> None:
     """Add tags to an object."""
     check_tags(*tags)
-    words = {str(tag) for tag in tags}
-    if isinstance(obj, torch.Tensor):
-        obj.__dict__[TAGS] = tags_of(obj) | words
-    else:
-        obj.tags = tags_of(obj) | words
+    _write(obj, TAGS, "tags", tags_of(obj) | {str(tag) for tag in tags})
 
 
 def set_description(obj: Any, text: str) -> None:
     """Set the description of an object."""
     check_description(text)
-    if isinstance(obj, torch.Tensor):
-        obj.__dict__[DESCRIPTION] = text
-    else:
-        obj.description = text
+    _write(obj, DESCRIPTION, "description", text)
 
 
 def check_labels(obj_id: object, tags: object, description: object) -> None:

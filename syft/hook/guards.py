@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -61,30 +62,26 @@ def guards(*names: str, by_values: bool = False) -> Callable[[Guard], Guard]:
 _GATES = {"torch.lstm": 4, "torch.gru": 3, "torch.rnn_tanh": 1, "torch.rnn_relu": 1}
 
 
-def _recurrent(name: str) -> Guard:
+def _check_recurrent(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Check the weights of a recurrent layer: torch reads past the end of ones that are too small."""
-
-    def guard(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if kwargs or len(args) != 9:
-            raise CommandNotAllowedError(name, "it takes nine positional arguments.")
-        packed = isinstance(args[3], list | tuple)
-        hx, weights, has_biases, layers = (args[2:6]) if packed else (args[1:5])
-        bidirectional = args[8] if packed else args[7]
-        batch = _packed_batch(args[0], args[1]) if packed else _padded_batch(args[0], bool(args[8]))
-        states = tuple(hx) if isinstance(hx, list | tuple) else (hx,)
-        if batch is None or len(states) != (2 if name == "torch.lstm" else 1) or any(s.dim() != 3 for s in states):
-            raise CommandNotAllowedError(name, "the shapes of its input or states do not fit.")
-        directions = 2 if bidirectional else 1
-        if type(layers) is not int or not 0 < layers <= len(weights):  # before anything is made of that number
-            raise CommandNotAllowedError(name, "the number of its layers does not fit its weights.")
-        hidden, width = states[0].shape[-1], states[-1].shape[-1]
-        rows, features = _GATES[name] * width, args[0].shape[-1]
-        expected = _weight_shapes(rows, hidden, width, features, int(layers), directions, bool(has_biases))
-        state_shapes = [(layers * directions, batch, size) for size in (hidden, width)[: len(states)]]
-        if [tuple(w.shape) for w in weights] != expected or [tuple(s.shape) for s in states] != state_shapes:
-            raise CommandNotAllowedError(name, "the shapes of its weights or states do not fit its input.")
-
-    return guard
+    if kwargs or len(args) != 9:
+        raise CommandNotAllowedError(name, "it takes nine positional arguments.")
+    packed = isinstance(args[3], list | tuple)
+    hx, weights, has_biases, layers = (args[2:6]) if packed else (args[1:5])
+    bidirectional = args[8] if packed else args[7]
+    batch = _packed_batch(args[0], args[1]) if packed else _padded_batch(args[0], bool(args[8]))
+    states = tuple(hx) if isinstance(hx, list | tuple) else (hx,)
+    if batch is None or len(states) != (2 if name == "torch.lstm" else 1) or any(s.dim() != 3 for s in states):
+        raise CommandNotAllowedError(name, "the shapes of its input or states do not fit.")
+    directions = 2 if bidirectional else 1
+    if type(layers) is not int or not 0 < layers <= len(weights):  # before anything is made of that number
+        raise CommandNotAllowedError(name, "the number of its layers does not fit its weights.")
+    hidden, width = states[0].shape[-1], states[-1].shape[-1]
+    rows, features = _GATES[name] * width, args[0].shape[-1]
+    expected = _weight_shapes(rows, hidden, width, features, int(layers), directions, bool(has_biases))
+    state_shapes = [(layers * directions, batch, size) for size in (hidden, width)[: len(states)]]
+    if [tuple(w.shape) for w in weights] != expected or [tuple(s.shape) for s in states] != state_shapes:
+        raise CommandNotAllowedError(name, "the shapes of its weights or states do not fit its input.")
 
 
 def _padded_batch(x: torch.Tensor, batch_first: bool) -> int | None:
@@ -115,8 +112,7 @@ def _weight_shapes(
     return shapes
 
 
-for _name in _GATES:
-    GUARDS[_name] = _recurrent(_name)
+GUARDS.update({name: partial(_check_recurrent, name) for name in _GATES})
 
 
 @guards("torch.Tensor.set_")
@@ -211,18 +207,14 @@ def few_lobpcg_iterations(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None
         raise CommandNotAllowedError("torch.lobpcg", "ortho_iparams must be integers between 0 and 100.")
 
 
-def _few_iterations(name: str, position: int) -> Guard:
+def _check_iterations(name: str, position: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Bound the iterations of a randomized decomposition, which are done whether they improve it or not."""
-
-    def guard(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if not _is_count(_argument(args, kwargs, position, "niter", None), MAX_ITERATIONS):
-            raise CommandNotAllowedError(name, f"niter must be an integer between 0 and {MAX_ITERATIONS}.")
-
-    return guard
+    if not _is_count(_argument(args, kwargs, position, "niter", None), MAX_ITERATIONS):
+        raise CommandNotAllowedError(name, f"niter must be an integer between 0 and {MAX_ITERATIONS}.")
 
 
-GUARDS["torch.functional.svd_lowrank"] = _few_iterations("torch.svd_lowrank", 2)
-GUARDS["torch.functional.pca_lowrank"] = _few_iterations("torch.pca_lowrank", 3)
+GUARDS["torch.functional.svd_lowrank"] = partial(_check_iterations, "torch.svd_lowrank", 2)
+GUARDS["torch.functional.pca_lowrank"] = partial(_check_iterations, "torch.pca_lowrank", 3)
 
 
 @guards("torch.arange")
@@ -251,27 +243,23 @@ def _by_dimension(value: object, dimensions: int) -> list[int]:
     return []
 
 
-def _small_padding(dimensions: int) -> Guard:
+def _check_padding(dimensions: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Bound the padding by the input: windows grow with it, and take their time whatever they hold."""
-
-    def guard(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        x = _argument(args, kwargs, 0, "input", None)
-        padding = _by_dimension(_argument(args, kwargs, 3, "padding", 0), dimensions)
-        if not isinstance(x, torch.Tensor) or x.dim() < dimensions or len(padding) != dimensions:
-            return  # torch raises its own error
-        for size, pad in zip(x.shape[-dimensions:], padding, strict=True):
-            if pad > max(size, MAX_PADDING):
-                raise CommandNotAllowedError(
-                    "This pooling", f"padding {pad} is larger than the input, which has size {size} there."
-                )
-
-    return guard
+    x = _argument(args, kwargs, 0, "input", None)
+    padding = _by_dimension(_argument(args, kwargs, 3, "padding", 0), dimensions)
+    if not isinstance(x, torch.Tensor) or x.dim() < dimensions or len(padding) != dimensions:
+        return  # torch raises its own error
+    for size, pad in zip(x.shape[-dimensions:], padding, strict=True):
+        if pad > max(size, MAX_PADDING):
+            raise CommandNotAllowedError(
+                "This pooling", f"padding {pad} is larger than the input, which has size {size} there."
+            )
 
 
 for _dimensions in (1, 2, 3):
     for _name in ("torch.max_pool{}d", "torch.max_pool{}d_with_indices", "torch.nn.functional.max_pool{}d",
                   "torch.nn.functional.max_pool{}d_with_indices", "torch.nn.functional.avg_pool{}d"):  # fmt: skip
-        GUARDS[_name.format(_dimensions)] = _small_padding(_dimensions)
+        GUARDS[_name.format(_dimensions)] = partial(_check_padding, _dimensions)
 
 
 def _refuse_large_block(name: str, size: object, channels: int = 1) -> None:
@@ -351,18 +339,16 @@ def _sections(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     return len(where) + 1
 
 
-def _few_results(name: str, count: Callable[..., int], most: int) -> Guard:
+def _check_results(
+    name: str, count: Callable[..., int], most: int, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
     """Bound the results of a call: 300,000 pieces of a tensor take seconds, on fake tensors too."""
-
-    def guard(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        try:
-            found = count(args, kwargs)
-        except Exception:  # the arguments do not fit, which torch reports; or a number that only a value tells
-            return
-        if found > most:
-            raise CommandNotAllowedError(name, f"it would give {found} values, and one call gives at most {most}.")
-
-    return guard
+    try:
+        found = count(args, kwargs)
+    except Exception:  # the arguments do not fit, which torch reports; or a number that only a value tells
+        return
+    if found > most:
+        raise CommandNotAllowedError(name, f"it would give {found} values, and one call gives at most {most}.")
 
 
 _COUNTED = {
@@ -371,13 +357,16 @@ _COUNTED = {
     "chunk unsafe_chunk": _chunks,
     "tensor_split hsplit vsplit dsplit": _sections,
 }
-for _names, _count in _COUNTED.items():
-    for _name in (f"{home}.{name}" for name in _names.split() for home in ("torch", "torch.Tensor")):
-        GUARDS[_name] = _few_results(_name, _count, MAX_PIECES)
-GUARDS["torch.functional.split"] = _few_results("torch.functional.split", _split, MAX_PIECES)
-GUARDS["torch.Tensor.__iter__"] = _few_results(
-    "torch.Tensor.__iter__", lambda args, kwargs: int(_tensor(args, kwargs).shape[0]), MAX_PIECES
-)
-GUARDS["torch.Tensor.tolist"] = _few_results(
-    "torch.Tensor.tolist", lambda args, kwargs: int(_tensor(args, kwargs).numel()), MAX_NUMBERS
+_PIECES: dict[str, Callable[..., int]] = {
+    f"{home}.{name}": count
+    for names, count in _COUNTED.items()
+    for name in names.split()
+    for home in ("torch", "torch.Tensor")
+} | {
+    "torch.functional.split": _split,
+    "torch.Tensor.__iter__": lambda args, kwargs: int(_tensor(args, kwargs).shape[0]),
+}
+GUARDS.update({name: partial(_check_results, name, count, MAX_PIECES) for name, count in _PIECES.items()})
+GUARDS["torch.Tensor.tolist"] = partial(
+    _check_results, "torch.Tensor.tolist", lambda args, kwargs: int(_tensor(args, kwargs).numel()), MAX_NUMBERS
 )

@@ -14,7 +14,7 @@ import torch
 
 from syft.core import observers
 from syft.core.autograd_state import following
-from syft.core.dispatch import deciding_link, find_rule, function_name, run
+from syft.core.dispatch import deciding_link, find_rule, run
 from syft.core.labels import check_labels
 from syft.core.providers import providers
 from syft.core.tensor import AbstractTensor, Level
@@ -377,5 +377,3 @@ def _run_aten(cls: type[AbstractTensor], func: Any, args: tuple[Any, ...], kwarg
 _AUTOGRAD_PLUMBING = frozenset({torch.ops.aten.detach.default, torch.ops.aten.alias.default})
 
 providers.wrapper = SyftTensor
-
-__all__ = ["METADATA", "SyftTensor", "function_name"]

@@ -82,10 +82,9 @@ class PointerPlan(ObjectPointer):
     def joined(cls, pointers: list[PointerPlan]) -> PointerPlan:
         """Return one pointer to the workers of several; each keeps its claim alive."""
         first = pointers[0]
-        joined: PointerPlan = cls._attach(first.lease, first._owner)
+        joined = first._alone()
         joined.others = tuple(pointers[1:])
         joined.tags, joined.description = set(first.tags), first.description
-        joined.lines, joined.inference = first.lines, first.inference
         return joined
 
     def pointers(self) -> tuple[PointerPlan, ...]:
@@ -154,11 +153,12 @@ class PointerPlan(ObjectPointer):
 
     def _single(self) -> PointerPlan:
         """Return the pointer to the plan at its first worker only."""
-        if not self.others:
-            return self
-        single: PointerPlan = PointerPlan._attach(self.lease, self._owner)
-        single.lines, single.inference = self.lines, self.inference
-        return single
+        return self._alone() if self.others else self
+
+    def _alone(self) -> PointerPlan:
+        alone = PointerPlan._attach(self.lease, self._owner)
+        alone.lines, alone.inference = self.lines, self.inference
+        return alone
 
     def _add_line(self, error: Exception) -> None:
         """Add the line of the user's code to an error of a worker."""

@@ -133,6 +133,3 @@ def each(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
 def meta_of(value: Any) -> TensorMeta:
     """Return the metadata of a pointer or tensor."""
     return value.tensor_meta() if hasattr(value, "tensor_meta") else TensorMeta.of(value)
-
-
-__all__ = ["RULES", "meta_of", "rule", "set_attribute"]

@@ -10,7 +10,7 @@ import torch
 
 from syft.core.context import refuse_while_recording
 from syft.core.id_provider import ID_PROVIDER, ObjectId
-from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
+from syft.core.references import ObjectMeta, SameAs, TensorMeta
 from syft.core.tensor import AbstractTensor
 from syft.core.trees import SCALARS, iter_tensors, map_tensors, rebuild_tuple
 from syft.exceptions import TensorsNotCollocatedError, UnsupportedOperationError
@@ -185,6 +185,3 @@ def _not_collocated(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         else f"Move one to the other first, for instance with x.move({there})."
     )
     return TensorsNotCollocatedError(name, list(dict.fromkeys(locations)), hint)
-
-
-__all__ = ["Ref", "Results", "call", "call_by_name", "following_id", "pointer_kinds", "update_meta"]

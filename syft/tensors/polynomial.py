@@ -34,7 +34,7 @@ from syft.core.id_provider import ObjectId
 from syft.core.providers import providers
 from syft.core.tensor import AbstractTensor
 from syft.exceptions import SyftError
-from syft.tensors.fits import MAX_DEGREE, Fit, Function, Intervals, Numbers, Samples, check_degree, check_intervals, fit
+from syft.tensors.fits import Fit, Function, Intervals, Numbers, Samples, check_degree, check_intervals, fit
 from syft.tensors.precision import FixedPrecisionTensor
 
 if TYPE_CHECKING:
@@ -251,6 +251,3 @@ def _not_encoded(link: object) -> SyftError:
         f"get_val() can't evaluate a {type(link).__name__}. "
         "Encode before sharing: x.fix_precision().share(...); or fetch it first: x.get()."
     )
-
-
-__all__ = ["MAX_DEGREE", "PolynomialTensor"]
