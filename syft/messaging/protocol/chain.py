@@ -33,19 +33,12 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(slots=True)
 class ChainStep:
-    """One plan of a protocol.
+    """One plan of a protocol."""
 
-    Attributes:
-        name: the name of its worker in this protocol; the worker's id if none was given.
-        worker: the worker; None until deploy() resolves the name.
-        plan: the plan, if it is local.
-        pointer: the pointer to the plan at its worker, once it is sent.
-    """
-
-    name: str
-    worker: Any
-    plan: Plan | None = None
-    pointer: PointerPlan | None = None
+    name: str  # the name of its worker in this protocol; the worker's id if none was given
+    worker: Any  # the worker; None until deploy() resolves the name
+    plan: Plan | None = None  # the plan, if it is local
+    pointer: PointerPlan | None = None  # the pointer to the plan at its worker, once it is sent
 
     @property
     def callee(self) -> Any:
