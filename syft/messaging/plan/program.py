@@ -22,7 +22,7 @@ from syft.tensors.placeholder import PlaceHolder
 MAX_NESTING = 16
 # The maximum number of values in a plan, and the number added for each of its operations.
 MAX_VALUES, MAX_VALUES_PER_OPERATION = 50_000, 16
-_ATOMS = frozenset(
+ATOMS = frozenset(
     {
         bool,
         int,
@@ -106,7 +106,7 @@ def _number(numbers: dict[int, Ref], placeholder: PlaceHolder) -> Ref:
 def map_pattern(function: Callable[[Any], Any], value: Any, depth: int = 0) -> Any:
     """Return nested values with `function` applied to each placeholder or reference, other values checked."""
     kind = type(value)
-    if kind in _ATOMS:
+    if kind in ATOMS:
         return value
     if kind is PlaceHolder or kind is Ref:
         return function(value)

@@ -264,16 +264,11 @@ def _step(pair: tuple[Any, Any]) -> ChainStep:
         raise ValueError("A protocol needs pairs: sy.Protocol([(worker_or_name, plan), ...]).") from None
     if not isinstance(plan, Plan | PointerPlan):
         raise ValueError(f"A protocol needs plans, got a {type(plan).__name__}. Make a plan with @sy.func2plan().")
-    step = ChainStep(location, None) if isinstance(location, str) else ChainStep("", require_worker(location))
-    if step.worker is not None:
-        step.name = str(step.worker.id)
+    worker = None if isinstance(location, str) else require_worker(location)
+    name = location if worker is None else str(worker.id)
     if isinstance(plan, Plan):
-        step.plan = plan
-    else:
-        step.pointer = plan
-        if step.worker is not None:
-            _send_plan(step)
-    return step
+        return ChainStep(name, worker, plan)
+    return ChainStep(name, worker, pointer=plan if worker is None else pointer_at(plan, worker))
 
 
 def _send_plan(step: ChainStep) -> Plan | PointerPlan:
@@ -295,14 +290,11 @@ def _assigned(owner: BaseWorker, pair: Any, resolved: bool) -> ChainStep:
     worker = known_worker(owner, location) if resolved else None
     if is_id(plan) and worker is not None:
         plan = PointerPlan(location=worker, id_at_location=plan, owner=owner, garbage_collect_data=False)
-    step = ChainStep(str(location), worker)
     if isinstance(plan, Plan):
-        step.plan = plan
-    elif isinstance(plan, PointerPlan) and (worker is None or plan.location is worker):
-        step.pointer = plan
-    else:
-        raise MalformedPlanError(f"A protocol runs plans of its workers, not a {type(plan).__name__}.")
-    return step
+        return ChainStep(str(location), worker, plan)
+    if isinstance(plan, PointerPlan) and (worker is None or plan.location is worker):
+        return ChainStep(str(location), worker, pointer=plan)
+    raise MalformedPlanError(f"A protocol runs plans of its workers, not a {type(plan).__name__}.")
 
 
 def _display_name(step: ChainStep) -> str:
