@@ -16,14 +16,12 @@ from syft.messaging.protocol.base import (
     AbstractProtocol,
     copy_plan,
     known_worker,
-    only_pointers,
     plan_at,
     plan_name,
     pointer_at,
     require_worker,
-    workers_of,
 )
-from syft.messaging.protocol.transfer import Transfer
+from syft.messaging.protocol.transfer import Transfer, pointers_in
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_plan import PointerPlan
 
@@ -150,7 +148,7 @@ class Protocol(AbstractProtocol):
         Raises:
             RuntimeError: a plan has no worker yet.
         """
-        workers = list(workers_of((args, kwargs)))
+        workers = list({pointer.location for pointer in pointers_in((args, kwargs))})
         if len(workers) == 1 and workers[0] in self.pointers:
             return self.request_remote_run(workers[0], args, kwargs)
         return self.run_here(*args, **kwargs)
@@ -178,7 +176,7 @@ class Protocol(AbstractProtocol):
 
     def carried(self) -> Iterator[ObjectPointer]:
         """Yield the pointers to its plans."""
-        return only_pointers(step.callee for step in self.steps)
+        return pointers_in([step.callee for step in self.steps])
 
     def check_complete(self) -> None:
         """Raise unless every plan is built."""
