@@ -61,7 +61,7 @@ def plain_plan(model: object, args_shape: ArgsShape | None = None) -> Plan:
 
 def shapes_of(plan: Plan) -> Shapes:
     """Return the shapes that a plan was built with, as far as they are known."""
-    return tuple(spec.shape for spec in plan._input_specs)
+    return tuple(tuple(spec.shape) for spec in plan._input_specs)
 
 
 def name_of(model: object, model_id: object = None) -> str:

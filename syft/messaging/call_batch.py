@@ -30,11 +30,7 @@ _NUMBERS = frozenset({int, float, bool, type(None)})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepsMessage(Message):
-    """Run these calls in order; a failed one does not stop the next.
-
-    Attributes:
-        contents: the steps.
-    """
+    """Run these calls in order; a failed one does not stop the next."""
 
     contents: tuple[Step, ...]
 

@@ -26,33 +26,21 @@ def check_name(name: object) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostModelMessage(Message):
-    """Host this model: contents are a plan, or a wrapped script module.
-
-    Attributes:
-        name: its name.
-        allow_download: whether other users may download it.
-        allow_remote_inference: whether other users may run it.
-        inputs: the shapes that it was built with, for errors about other shapes.
-    """
+    """Host this model: contents are a plan, or a wrapped script module."""
 
     name: str = ""
-    allow_download: bool = False
-    allow_remote_inference: bool = False
-    inputs: tuple[tuple[int, ...], ...] = ()
+    allow_download: bool = False  # whether other users may download it
+    allow_remote_inference: bool = False  # whether other users may run it
+    inputs: tuple[tuple[int, ...], ...] = ()  # the shapes that it was built with, for errors about other shapes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostSharesMessage(Message):
-    """Host your shares of an encrypted model: contents are its program (see `syft.mpc.serving.server`).
-
-    Attributes:
-        name: its name.
-        allow_remote_inference: whether other users may run it.
-    """
+    """Host your shares of an encrypted model: contents are its program (see `syft.mpc.serving.server`)."""
 
     contents: tuple[Any, ...]
     name: str = ""
-    allow_remote_inference: bool = False
+    allow_remote_inference: bool = False  # whether other users may run it
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,11 +66,7 @@ class DeleteModelMessage(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InferenceMessage(Message):
-    """Run a model: contents are its input tensors.
-
-    Attributes:
-        name: the name of the model.
-    """
+    """Run a model: contents are its input tensors."""
 
     contents: tuple[Any, ...]
     name: str = ""
@@ -90,17 +74,10 @@ class InferenceMessage(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SharedInferenceMessage(Message):
-    """Run an encrypted model together with the other parties: contents are this party's shares.
-
-    Attributes:
-        name: the name of the model.
-        version: its version, the same at all parties.
-        run_id: the id of the run, the same for all parties.
-        return_id: the id of the first share of the result; the others get the following ids.
-    """
+    """Run an encrypted model together with the other parties: contents are this party's shares."""
 
     contents: tuple[Any, ...]
     name: str = ""
-    version: str = ""
-    run_id: ObjectId = 0
-    return_id: ObjectId = 0
+    version: str = ""  # its version, the same at all parties
+    run_id: ObjectId = 0  # the id of the run, the same for all parties
+    return_id: ObjectId = 0  # the id of the first share of the result; the others get the following ids

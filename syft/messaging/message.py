@@ -98,24 +98,16 @@ def _unflat(value: bytes) -> Ref:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Operation(Message):
-    """Run one call of the table of allowed functions.
-
-    Attributes:
-        cmd_name: the wire name of the call.
-        cmd_owner: for compatibility; always None on the wire (the first argument is the owner).
-        cmd_args: arguments; a `Ref` stands for an object that the receiver holds.
-        cmd_kwargs: keyword arguments.
-        return_ids: ids for the results, chosen by the sender; further results get the following ids.
-        grad_enabled: whether autograd records the call.
-    """
+    """Run one call of the table of allowed functions."""
 
     contents: Any = dataclasses.field(init=False, default=None, repr=False, compare=False)
-    cmd_name: str = ""
-    cmd_owner: Any = None
-    cmd_args: tuple[Any, ...] = ()
+    cmd_name: str = ""  # the wire name of the call
+    cmd_owner: Any = None  # for compatibility; always None on the wire (the first argument is the owner)
+    cmd_args: tuple[Any, ...] = ()  # arguments; a `Ref` stands for an object that the receiver holds
     cmd_kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
+    # Ids for the results, chosen by the sender; further results get the following ids.
     return_ids: tuple[ObjectId, ...] = ()
-    grad_enabled: bool = True
+    grad_enabled: bool = True  # whether autograd records the call
 
     @property
     def command(self) -> tuple[Any, ...]:
@@ -156,18 +148,11 @@ class Operation(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ObjectMessage(Message):
-    """Store this object.
+    """Store this object."""
 
-    Attributes:
-        contents: the object.
-        obj_id: the id to store it under, chosen by the sender.
-        published: whether it is kept after the sender's pointers and session are gone.
-        claimant: the client that owns the claim on it, if not the sender.
-    """
-
-    obj_id: ObjectId | None = None
-    published: bool = False
-    claimant: ObjectId | None = None
+    obj_id: ObjectId | None = None  # the id to store it under, chosen by the sender
+    published: bool = False  # whether it is kept after the sender's pointers and session are gone
+    claimant: ObjectId | None = None  # the client that owns the claim on it, if not the sender
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -228,19 +213,12 @@ class ReleaseMessage(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HandOverMessage(Message):
-    """Send this object on to another worker.
+    """Send this object on to another worker."""
 
-    Attributes:
-        contents: the id of the object.
-        destination: the id of the receiving worker.
-        new_id: its id there.
-        keep_pointer: whether to replace it by a pointer.
-    """
-
-    contents: ObjectId
-    destination: ObjectId = ""
-    new_id: ObjectId = 0
-    keep_pointer: bool = False
+    contents: ObjectId  # the id of the object
+    destination: ObjectId = ""  # the id of the receiving worker
+    new_id: ObjectId = 0  # its id there
+    keep_pointer: bool = False  # whether to replace it by a pointer
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -274,38 +252,23 @@ class PlanCommandMessage(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunMessage(Message):
-    """Take part in a protocol on shares, with the other parties: contents are its arguments.
+    """Take part in a protocol on shares, with the other parties: contents are its arguments."""
 
-    Attributes:
-        contents: the arguments; a `Ref` stands for a share of this party, everything else is public.
-        run_id: the id of the run, the same for all parties.
-        name: the name of the protocol.
-        parties: the ids of the workers that hold shares, in order.
-        provider: the id of the worker that deals.
-        options: named public arguments.
-        return_id: the id of the first result; the others get the following ids.
-    """
-
-    contents: tuple[Any, ...]
-    run_id: ObjectId = 0
-    name: str = ""
-    parties: tuple[ObjectId, ...] = ()
-    provider: ObjectId | None = None
-    options: dict[str, Any] = dataclasses.field(default_factory=dict)
-    return_id: ObjectId = 0
+    contents: tuple[Any, ...]  # the arguments; a `Ref` stands for a share of this party, everything else is public
+    run_id: ObjectId = 0  # the id of the run, the same for all parties
+    name: str = ""  # the name of the protocol
+    parties: tuple[ObjectId, ...] = ()  # the ids of the workers that hold shares, in order
+    provider: ObjectId | None = None  # the id of the worker that deals
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)  # named public arguments
+    return_id: ObjectId = 0  # the id of the first result; the others get the following ids
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RequestReleaseMessage(Message):
-    """Request the release of an object, or of several together, from the owner of the worker.
+    """Request the release of an object, or of several together, from the owner of the worker."""
 
-    Attributes:
-        contents: the id of the object, or a tuple of ids.
-        reason: the purpose, for the owner.
-    """
-
-    contents: Annotated[Any, ObjectId | tuple[Any, ...]]
-    reason: str = ""
+    contents: Annotated[Any, ObjectId | tuple[Any, ...]]  # the id of the object, or a tuple of ids
+    reason: str = ""  # the purpose, for the owner
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -317,34 +280,21 @@ class RequestStatusMessage(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ListRightsMessage(Message):
-    """List requests, grants or the audit log. For owners: contents are the name of the list.
+    """List requests, grants or the audit log. For owners: contents are the name of the list."""
 
-    Attributes:
-        contents: `requests`, `grants` or `audit`.
-        status: list only requests with this status.
-    """
-
-    contents: str
-    status: str | None = None
+    contents: str  # `requests`, `grants` or `audit`
+    status: str | None = None  # list only requests with this status
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DecideRequestMessage(Message):
-    """Approve or deny this request. For owners.
+    """Approve or deny this request. For owners."""
 
-    Attributes:
-        contents: the id of the request.
-        approved: whether it is approved.
-        scope: the object released: `result`, the sealed copy of the request.
-        expires: validity in seconds; None: until it is revoked.
-        answer: a text for the requester.
-    """
-
-    contents: str
+    contents: str  # the id of the request
     approved: bool = False
-    scope: str = "result"
-    expires: int | float | None = None
-    answer: str = ""
+    scope: str = "result"  # the object released: `result`, the sealed copy of the request
+    expires: int | float | None = None  # validity in seconds; None: until it is revoked
+    answer: str = ""  # a text for the requester
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -356,17 +306,11 @@ class RevokeGrantMessage(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ShareSourceMessage(Message):
-    """Set the users that may read this data set. For its owner, and for owners of the node.
+    """Set the users that may read this data set. For its owner, and for owners of the node."""
 
-    Attributes:
-        contents: the id of the object.
-        allowed_users: the users that may read it.
-        public: whether everybody may read it.
-    """
-
-    contents: ObjectId
-    allowed_users: tuple[ObjectId, ...] = ()
-    public: bool = False
+    contents: ObjectId  # the id of the object
+    allowed_users: tuple[ObjectId, ...] = ()  # the users that may read it
+    public: bool = False  # whether everybody may read it
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

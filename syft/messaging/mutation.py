@@ -60,14 +60,14 @@ def changed_values(operation: Operation) -> list[Any]:
 
 
 # Operations of plans that train.
-_TRAINING = frozenset(
+TRAINING = frozenset(
     {"syft.plan.optimizer_step", "syft.plan.gradient", "torch.Tensor.backward", "torch.autograd.backward"}
 )
 
 
 def trains(operations: Iterable[Operation]) -> bool:
     """Say whether operations compute gradients or run optimizer steps."""
-    return any(operation.cmd_name in _TRAINING for operation in operations)
+    return any(operation.cmd_name in TRAINING for operation in operations)
 
 
 def alters(operations: Iterable[Operation]) -> bool:

@@ -19,7 +19,7 @@ from syft.pointers.remote_call import call_by_name, pointer_kinds, wrapped
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from syft.messaging.plan.result_inference import ResultInference
+    from syft.messaging.plan.interpreter import ResultInference
     from syft.workers.base import BaseWorker
 
 RUN_PLAN = "syft.run_plan"

@@ -16,10 +16,9 @@ from syft.core.trees import map_tensors
 from syft.exceptions import MalformedPlanError, PlanMismatchError, SyftError
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan import optimizers as plan_optimizers
-from syft.messaging.plan.interpreter import Specs
+from syft.messaging.plan.interpreter import ResultInference, Specs
 from syft.messaging.plan.program import Program, map_pattern
 from syft.messaging.plan.record.module_binding import ModuleBinding
-from syft.messaging.plan.result_inference import ResultInference
 from syft.messaging.plan.state import State
 from syft.messaging.plan.translation.store import Translatable, Translations
 from syft.pointers.pointer_plan import PointerPlan

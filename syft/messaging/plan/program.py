@@ -22,7 +22,7 @@ from syft.tensors.placeholder import PlaceHolder
 MAX_NESTING = 16
 # The maximum number of values in a plan, and the number added for each of its operations.
 MAX_VALUES, MAX_VALUES_PER_OPERATION = 50_000, 16
-_ATOMS = frozenset(
+ATOMS = frozenset(
     {
         bool,
         int,
@@ -44,38 +44,23 @@ RETURN_TYPES: frozenset[Any] = frozenset(torch.return_types.all_return_types)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of a plan.
+    """One argument of a plan."""
 
-    Attributes:
-        name: its name; None if it is positional only.
-        pattern: its structure: placeholders for tensors, and constants.
-        by_name: whether it is keyword only.
-        optional: whether it may be left out; its value is then that of the build.
-    """
-
-    name: str | None
-    pattern: Any
-    by_name: bool = False
-    optional: bool = False
+    name: str | None  # None if it is positional only
+    pattern: Any  # its structure: placeholders for tensors, and constants
+    by_name: bool = False  # whether it is keyword only
+    optional: bool = False  # whether it may be left out; its value is then that of the build
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Program:
-    """Operations over placeholders.
-
-    Attributes:
-        arguments: the arguments, in order.
-        inputs: the placeholders of the tensors in the arguments.
-        state: the placeholders of the state, each with its tensor.
-        operations: the operations, in order.
-        outputs: the results: placeholders in containers, and constants.
-    """
+    """Operations over placeholders."""
 
     arguments: tuple[Argument, ...] = ()
-    inputs: tuple[PlaceHolder, ...] = ()
-    state: tuple[PlaceHolder, ...] = ()
+    inputs: tuple[PlaceHolder, ...] = ()  # the placeholders of the tensors in the arguments
+    state: tuple[PlaceHolder, ...] = ()  # the placeholders of the state, each with its tensor
     operations: tuple[Operation, ...] = ()
-    outputs: Any = None
+    outputs: Any = None  # the results: placeholders in containers, and constants
 
     def placeholders(self) -> list[PlaceHolder]:
         """Return every placeholder once, in the order of their numbers."""
@@ -121,7 +106,7 @@ def _number(numbers: dict[int, Ref], placeholder: PlaceHolder) -> Ref:
 def map_pattern(function: Callable[[Any], Any], value: Any, depth: int = 0) -> Any:
     """Return nested values with `function` applied to each placeholder or reference, other values checked."""
     kind = type(value)
-    if kind in _ATOMS:
+    if kind in ATOMS:
         return value
     if kind is PlaceHolder or kind is Ref:
         return function(value)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
 from syft.core.object import AbstractObject
-from syft.core.trees import iter_tensors
 from syft.exceptions import SyftError, WorkerNotFoundError
 from syft.messaging.plan.plan import Plan
-from syft.messaging.protocol.transfer import pointer_in
+from syft.messaging.protocol.transfer import pointer_in, pointers_in
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_plan import PointerPlan
 from syft.pointers.pointer_protocol import PointerProtocol
@@ -125,13 +124,7 @@ class AbstractProtocol(AbstractObject):
     @staticmethod
     def find_args_location(args: object) -> Any:
         """Return the worker of the first pointer among the arguments; the local worker if there is none."""
-        return next(iter(workers_of(args)), None) or local_worker()
-
-
-def workers_of(values: object) -> dict[BaseWorker, None]:
-    """Return the workers that the pointers of nested arguments point at, in order."""
-    pointers = (pointer_in(leaf) for leaf in iter_tensors(values))
-    return {pointer.location: None for pointer in pointers if pointer is not None}
+        return next((pointer.location for pointer in pointers_in(args)), local_worker())
 
 
 def plan_at(plan: Plan | PointerPlan, worker: BaseWorker) -> Plan | PointerPlan:
@@ -169,14 +162,6 @@ def copy_plan(plan: Plan | PointerPlan) -> Plan:
 def plan_name(plan: Plan | PointerPlan) -> str:
     """Return the name of a plan, or the id of a remote one."""
     return plan.name if isinstance(plan, Plan) else f"plan {plan.id_at_location}"
-
-
-def only_pointers(values: Iterable[Any]) -> Iterator[ObjectPointer]:
-    """Yield the pointers among values."""
-    for value in values:
-        pointer = None if isinstance(value, Plan) else pointer_in(value)
-        if pointer is not None:
-            yield pointer
 
 
 def require_worker(location: Any) -> Any:

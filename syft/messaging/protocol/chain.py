@@ -16,14 +16,12 @@ from syft.messaging.protocol.base import (
     AbstractProtocol,
     copy_plan,
     known_worker,
-    only_pointers,
     plan_at,
     plan_name,
     pointer_at,
     require_worker,
-    workers_of,
 )
-from syft.messaging.protocol.transfer import Transfer
+from syft.messaging.protocol.transfer import Transfer, pointers_in
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_plan import PointerPlan
 
@@ -33,19 +31,12 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(slots=True)
 class ChainStep:
-    """One plan of a protocol.
+    """One plan of a protocol."""
 
-    Attributes:
-        name: the name of its worker in this protocol; the worker's id if none was given.
-        worker: the worker; None until deploy() resolves the name.
-        plan: the plan, if it is local.
-        pointer: the pointer to the plan at its worker, once it is sent.
-    """
-
-    name: str
-    worker: Any
-    plan: Plan | None = None
-    pointer: PointerPlan | None = None
+    name: str  # the name of its worker in this protocol; the worker's id if none was given
+    worker: Any  # the worker; None until deploy() resolves the name
+    plan: Plan | None = None  # the plan, if it is local
+    pointer: PointerPlan | None = None  # the pointer to the plan at its worker, once it is sent
 
     @property
     def callee(self) -> Any:
@@ -157,7 +148,7 @@ class Protocol(AbstractProtocol):
         Raises:
             RuntimeError: a plan has no worker yet.
         """
-        workers = list(workers_of((args, kwargs)))
+        workers = list({pointer.location for pointer in pointers_in((args, kwargs))})
         if len(workers) == 1 and workers[0] in self.pointers:
             return self.request_remote_run(workers[0], args, kwargs)
         return self.run_here(*args, **kwargs)
@@ -185,7 +176,7 @@ class Protocol(AbstractProtocol):
 
     def carried(self) -> Iterator[ObjectPointer]:
         """Yield the pointers to its plans."""
-        return only_pointers(step.callee for step in self.steps)
+        return pointers_in([step.callee for step in self.steps])
 
     def check_complete(self) -> None:
         """Raise unless every plan is built."""
@@ -271,16 +262,11 @@ def _step(pair: tuple[Any, Any]) -> ChainStep:
         raise ValueError("A protocol needs pairs: sy.Protocol([(worker_or_name, plan), ...]).") from None
     if not isinstance(plan, Plan | PointerPlan):
         raise ValueError(f"A protocol needs plans, got a {type(plan).__name__}. Make a plan with @sy.func2plan().")
-    step = ChainStep(location, None) if isinstance(location, str) else ChainStep("", require_worker(location))
-    if step.worker is not None:
-        step.name = str(step.worker.id)
+    worker = None if isinstance(location, str) else require_worker(location)
+    name = location if worker is None else str(worker.id)
     if isinstance(plan, Plan):
-        step.plan = plan
-    else:
-        step.pointer = plan
-        if step.worker is not None:
-            _send_plan(step)
-    return step
+        return ChainStep(name, worker, plan)
+    return ChainStep(name, worker, pointer=plan if worker is None else pointer_at(plan, worker))
 
 
 def _send_plan(step: ChainStep) -> Plan | PointerPlan:
@@ -302,14 +288,11 @@ def _assigned(owner: BaseWorker, pair: Any, resolved: bool) -> ChainStep:
     worker = known_worker(owner, location) if resolved else None
     if is_id(plan) and worker is not None:
         plan = PointerPlan(location=worker, id_at_location=plan, owner=owner, garbage_collect_data=False)
-    step = ChainStep(str(location), worker)
     if isinstance(plan, Plan):
-        step.plan = plan
-    elif isinstance(plan, PointerPlan) and (worker is None or plan.location is worker):
-        step.pointer = plan
-    else:
-        raise MalformedPlanError(f"A protocol runs plans of its workers, not a {type(plan).__name__}.")
-    return step
+        return ChainStep(str(location), worker, plan)
+    if isinstance(plan, PointerPlan) and (worker is None or plan.location is worker):
+        return ChainStep(str(location), worker, pointer=plan)
+    raise MalformedPlanError(f"A protocol runs plans of its workers, not a {type(plan).__name__}.")
 
 
 def _display_name(step: ChainStep) -> str:

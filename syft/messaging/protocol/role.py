@@ -19,21 +19,17 @@ Tensors = tuple[torch.Tensor, ...]
 
 @dataclasses.dataclass(slots=True)
 class Crossings:
-    """The values that crossed between roles in one recording.
+    """The values that crossed between roles in one recording."""
 
-    Attributes:
-        constants: the tensors that roles loaded, by role and id of the tensor; shared by all recordings of a build.
-        arrivals: by the id of a placeholder, the role that the value arrived at.
-        sent: by the id of the same placeholder, the placeholder that was sent.
-        loaded: by the id of a tensor from outside, the role that loaded it.
-        alive: keeps every object whose id is used as a key alive.
-    """
-
+    # The tensors that roles loaded, by role and id of the tensor; shared by all recordings of a build.
     constants: dict[tuple[int, int], torch.Tensor]
+    # By the id of a placeholder, the role that the value arrived at.
     arrivals: dict[int, int] = dataclasses.field(default_factory=dict)
+    # By the id of the same placeholder, the placeholder that was sent.
     sent: dict[int, PlaceHolder] = dataclasses.field(default_factory=dict)
+    # By the id of a tensor from outside, the role that loaded it.
     loaded: dict[int, int] = dataclasses.field(default_factory=dict)
-    alive: list[Any] = dataclasses.field(default_factory=list)
+    alive: list[Any] = dataclasses.field(default_factory=list)  # keeps every object whose id is used as a key alive
 
 
 class Role:

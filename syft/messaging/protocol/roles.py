@@ -21,14 +21,13 @@ from syft.messaging.protocol.base import (
     AbstractProtocol,
     copy_plan,
     known_worker,
-    only_pointers,
     plan_at,
     plan_name,
 )
 from syft.messaging.protocol.partition import Partitioner
 from syft.messaging.protocol.role import Crossings, Role, Tensors, local_state_tensor
 from syft.messaging.protocol.schedule import Schedule, ScheduledRun, checked_plans, checked_state, from_rows
-from syft.messaging.protocol.transfer import Transfer, plan_results, pointer_in, require_at_worker
+from syft.messaging.protocol.transfer import Transfer, plan_results, pointer_in, pointers_in, require_at_worker
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_plan import PointerPlan
 from syft.tensors.placeholder import PlaceHolder
@@ -258,9 +257,7 @@ class RoleProtocol(AbstractProtocol):
 
     def carried(self) -> Iterator[ObjectPointer]:
         """Yield the pointers to its plans and to its state."""
-        yield from only_pointers(self._plans)
-        for part in self._state:
-            yield from only_pointers(part)
+        return pointers_in((self._plans, self._state))
 
     def check_complete(self) -> None:
         """Raise unless the protocol is built and none of its roles is the local worker."""

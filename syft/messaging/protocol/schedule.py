@@ -30,32 +30,21 @@ MAX_VALUES = 20_000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScheduledRun:
-    """One message to one role: run a plan.
+    """One message to one role: run a plan."""
 
-    Attributes:
-        role: the number of the role.
-        inputs: the numbers of the plan's arguments.
-        outputs: the numbers of its results; the number of an earlier value means that this value is replaced.
-    """
-
-    role: int
-    inputs: tuple[int, ...]
+    role: int  # the number of the role
+    inputs: tuple[int, ...]  # the numbers of the plan's arguments
+    # The numbers of its results; the number of an earlier value means that this value is replaced.
     outputs: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScheduledMove:
-    """One value goes to another role.
+    """One value goes to another role."""
 
-    Attributes:
-        source: its number until then.
-        target: its number from then on.
-        role: the number of the role that receives it.
-    """
-
-    source: int
-    target: int
-    role: int
+    source: int  # its number until then
+    target: int  # its number from then on
+    role: int  # the number of the role that receives it
 
 
 ScheduledStep = ScheduledRun | ScheduledMove
@@ -63,21 +52,13 @@ ScheduledStep = ScheduledRun | ScheduledMove
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Schedule:
-    """The steps of a protocol.
+    """The steps of a protocol."""
 
-    Attributes:
-        roles: their names.
-        inputs: the number of inputs of each.
-        states: the number of state tensors of each.
-        steps: runs and moves, in order.
-        outputs: the results: `Ref(number)` in containers, and constants.
-    """
-
-    roles: tuple[str, ...]
-    inputs: tuple[int, ...]
-    states: tuple[int, ...]
-    steps: tuple[ScheduledStep, ...]
-    outputs: Any
+    roles: tuple[str, ...]  # the names of the roles
+    inputs: tuple[int, ...]  # the number of inputs of each
+    states: tuple[int, ...]  # the number of state tensors of each
+    steps: tuple[ScheduledStep, ...]  # runs and moves, in order
+    outputs: Any  # the results: `Ref(number)` in containers, and constants
 
     def input_numbers(self, role: int) -> range:
         """Return the numbers of a role's inputs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -29,6 +30,11 @@ def pointer_in(leaf: torch.Tensor | AbstractObject) -> ObjectPointer | None:
     """Return the pointer that an argument is or wraps; None for a local one."""
     found = leaf if isinstance(leaf, ObjectPointer) else leaf.__dict__.get("child")
     return found if isinstance(found, ObjectPointer) else None
+
+
+def pointers_in(values: object) -> Iterator[ObjectPointer]:
+    """Yield the pointers among nested values, in order."""
+    return (pointer for leaf in iter_tensors(values) if (pointer := pointer_in(leaf)) is not None)
 
 
 class Transfer:
@@ -96,15 +102,13 @@ class Transfer:
 
 
 def _leases(values: object) -> dict[int, Lease]:
-    pointers = (pointer_in(leaf) for leaf in iter_tensors(values))
-    return {id(pointer.lease): pointer.lease for pointer in pointers if pointer is not None}
+    return {id(pointer.lease): pointer.lease for pointer in pointers_in(values)}
 
 
 def require_at_worker(role: str, tensors: tuple[torch.Tensor, ...], worker: BaseWorker) -> None:
     """Refuse an input of a role that is at another worker: data crosses only where the function sends it."""
-    for leaf in iter_tensors(tensors):
-        pointer = pointer_in(leaf)
-        if pointer is not None and pointer.location is not worker:
+    for pointer in pointers_in(tensors):
+        if pointer.location is not worker:
             raise TensorsNotCollocatedError(
                 f"The role {role!r}, assigned to {worker.id!r},",
                 [f"this input is on {pointer.location.id!r}"],

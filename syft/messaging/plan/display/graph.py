@@ -11,15 +11,14 @@ from syft.core.labels import printable
 from syft.core.trees import iter_tensors
 from syft.exceptions import SyftError
 from syft.messaging.message import Operation
+from syft.messaging.mutation import TRAINING
 from syft.messaging.plan.commands import EXPECT, EXPECT_PROPERTY, GRAD_MODE, GRADIENT, NUMBERS, OPTIMIZER_STEP
 from syft.messaging.plan.display.code import Names, paths, statement, title_of
 from syft.tensors.placeholder import PlaceHolder
 
 # Sizes and checks are left out of graphs and tables.
 _HIDDEN = NUMBERS | {EXPECT, EXPECT_PROPERTY, GRAD_MODE}
-_TRAINS = frozenset(
-    {OPTIMIZER_STEP, GRADIENT, "torch.Tensor.backward", "torch.autograd.backward", "torch.autograd.grad"}
-)
+_TRAINS = TRAINING | {"torch.autograd.grad"}
 _READS_GRADIENT = frozenset({OPTIMIZER_STEP, GRADIENT, "torch.Tensor.grad.__get__"})
 _SETS_GRADIENT = "torch.Tensor.grad.__set__"
 

@@ -24,21 +24,13 @@ from syft.tensors.placeholder import PlaceHolder
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PlanRecording:
-    """The result of recording a function.
-
-    Attributes:
-        program: the program.
-        lines: the line of the user's code of each operation.
-        optimizers: the optimizers whose steps are in it.
-        stateful: those of them that keep state between steps.
-        specs: the specs of the inputs it was recorded with.
-    """
+    """The result of recording a function."""
 
     program: Program
-    lines: list[tuple[str, int]]
-    optimizers: list[Any]
-    stateful: list[Any]
-    specs: Specs
+    lines: list[tuple[str, int]]  # the line of the user's code of each operation
+    optimizers: list[Any]  # the optimizers whose steps are in it
+    stateful: list[Any]  # those of them that keep state between steps
+    specs: Specs  # the specs of the inputs it was recorded with
 
 
 def record(

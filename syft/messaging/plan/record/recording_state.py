@@ -16,7 +16,7 @@ from syft.exceptions import PlanBuildError
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.message import Operation
 from syft.messaging.plan.commands import ARITHMETIC, EXPECT, EXPECT_PROPERTY, NUMEL, PURE, SIZE
-from syft.messaging.plan.program import RETURN_TYPES
+from syft.messaging.plan.program import ATOMS, RETURN_TYPES
 from syft.messaging.plan.record.state_snapshot import StateSnapshot
 from syft.messaging.plan.record.symbolic_sizes import RecordedFloat, RecordedInt, SymbolicShape, plain
 from syft.tensors.placeholder import PlaceHolder
@@ -24,7 +24,6 @@ from syft.tensors.placeholder import PlaceHolder
 if TYPE_CHECKING:
     from syft.messaging.plan.record.recording import Recorder
 
-_LITERALS = (bool, int, float, complex, str, torch.dtype, torch.device, torch.layout, torch.memory_format)
 _active = threading.local()
 
 
@@ -135,7 +134,7 @@ class RecordingState:
             return value.placeholder
         if isinstance(value, torch.Tensor):
             return self._placeholder_of(value)
-        if value is None or value is Ellipsis or type(value) in _LITERALS:
+        if type(value) in ATOMS:
             return value
         if isinstance(value, list):
             return [self.symbolic(item) for item in value]

@@ -28,16 +28,11 @@ class Translations:
     A translation holds copies of the tensors of the state. It is stale once the state changes: its results would differ
     from those of the plan, and if the state was encoded or shared since, it would reveal the values. So a stale
     translation is neither returned nor sent.
-
-    Attributes:
-        data: the bytes of each.
-        own: the kinds that were made here, not received.
-        made_of: a fingerprint of the tensors of the state.
     """
 
-    data: dict[str, bytes] = dataclasses.field(default_factory=dict)
-    own: set[str] = dataclasses.field(default_factory=set)
-    made_of: tuple[Any, ...] = ()
+    data: dict[str, bytes] = dataclasses.field(default_factory=dict)  # the bytes of each
+    own: set[str] = dataclasses.field(default_factory=set)  # the kinds that were made here, not received
+    made_of: tuple[Any, ...] = ()  # a fingerprint of the tensors of the state
 
     def is_fresh(self, state: Any) -> bool:
         """Say whether the state has not changed since the translations were made."""

@@ -16,9 +16,10 @@ from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import PlanTranslationError
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.message import Operation
+from syft.messaging.mutation import TRAINING
 from syft.messaging.plan.arguments import example_of
 from syft.messaging.plan.checks import function_for
-from syft.messaging.plan.commands import ARITHMETIC, GRAD_MODE, GRADIENT, NUMEL, OPTIMIZER_STEP, SIZE
+from syft.messaging.plan.commands import ARITHMETIC, GRAD_MODE, NUMEL, SIZE
 from syft.messaging.plan.executor import Compiled
 from syft.messaging.plan.interpreter import Specs, interpret, specs_of, with_other_sizes
 from syft.messaging.plan.program import Argument, Program
@@ -29,17 +30,7 @@ if TYPE_CHECKING:
 
 SEED = 7
 Functions = dict[str, Callable[..., Any] | None]
-TRAINING = frozenset(
-    {
-        OPTIMIZER_STEP,
-        GRADIENT,
-        "torch.Tensor.backward",
-        "torch.autograd.backward",
-        "torch.autograd.grad",
-        "torch.Tensor.grad.__get__",
-        "torch.Tensor.grad.__set__",
-    }
-)
+_TRAINING = TRAINING | {"torch.autograd.grad", "torch.Tensor.grad.__get__", "torch.Tensor.grad.__set__"}
 # Sizes keep the type that the translator gives them; the mode of autograd changes no value.
 COMMON: Functions = {
     GRAD_MODE: None,
@@ -57,7 +48,7 @@ class PlanModule(torch.nn.Module):
     def __init__(self, program: Program, functions: Functions) -> None:
         super().__init__()
         for number, operation in enumerate(program.operations):
-            if operation.cmd_name in TRAINING:
+            if operation.cmd_name in _TRAINING:
                 raise PlanTranslationError(
                     f"Operation {number} of the plan is {operation.cmd_name}, which trains: gradients and steps of "
                     "optimizers can't be stored in torch files. Translate a plan of the model alone."
