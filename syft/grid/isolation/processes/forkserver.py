@@ -148,10 +148,10 @@ def _load(dotted: str) -> Main:
 
 def _child(main: Main, request: dict[str, Any], fds: list[int], log: int | None) -> None:
     """Become the confined process; never returns."""
-    import torch
-
     code = FAILED
     try:
+        import torch
+
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
