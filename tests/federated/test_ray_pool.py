@@ -211,7 +211,12 @@ def test_late_clients_are_busy(clients):
 def test_common_values_are_sent_once():
     model, vector = object(), torch.zeros(3)
     payloads = [
-        {"plan": model, "seed": number + 1000, "modifiers": {"control": {"control": vector, "version": number}}, "none": {}}
+        {
+            "plan": model,
+            "seed": number + 1000,
+            "modifiers": {"control": {"control": vector, "version": number}},
+            "none": {},
+        }
         for number in range(3)
     ]
     common = shared(payloads)
