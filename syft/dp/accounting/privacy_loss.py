@@ -85,12 +85,7 @@ class LossAccount:
 
     def epsilon(self, delta: float) -> float:
         """Return the privacy loss so far; infinite if there is no bound at this delta."""
-        if not len(self.accountant):
-            return 0.0
-        try:
-            return float(self.accountant.epsilon(delta))
-        except ValueError:  # Gaussian noise has no bound at delta 0
-            return math.inf
+        return self.accountant.epsilon(delta)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the account as plain values."""

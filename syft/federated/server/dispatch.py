@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextvars
+import functools
+import itertools
 import queue
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 
@@ -27,6 +29,8 @@ class Job(NamedTuple):
 
 
 Outcome = tuple[str, Any]
+# Maximum number of concurrent remote calls.
+_MOST_THREADS = 256
 
 
 class Dispatcher(Protocol):
@@ -41,106 +45,89 @@ class Dispatcher(Protocol):
         ...
 
 
-class ThreadDispatcher:
-    """Makes each call in its own thread, for remote clients."""
-
-    def __init__(self, most: int = 256) -> None:
-        self.most = most
-        self._busy: set[str] = set()
-        self._lock = threading.Lock()
-
-    def run(self, jobs: Sequence[Job], timeout: float | None) -> Iterator[Outcome]:
-        """Make the calls concurrently, and yield the results as they arrive."""
-        end = None if timeout is None else time.monotonic() + timeout
-        waiting, done = list(reversed(jobs)), queue.SimpleQueue[Outcome]()
-        under_way = 0
-        while waiting or under_way:
-            while waiting and under_way < self.most:
-                self._start(waiting.pop(), end, done)
-                under_way += 1
-            left = None if end is None else end - time.monotonic()
-            try:
-                yield done.get(timeout=None if left is None else max(0.0, left))
-            except queue.Empty:
-                return
-            under_way -= 1
-
-    def _start(self, job: Job, end: float | None, done: queue.SimpleQueue[Outcome]) -> None:
-        context, name = contextvars.copy_context(), job.client.name
-
-        def work() -> None:
-            # Slightly longer than the round: a late client is left out of the round, but its call is not aborted.
-            left = None if end is None else max(0.1, end - time.monotonic()) + 30.0
-            outcome = context.run(job.do, left)
-            with self._lock:
-                self._busy.discard(name)
-            done.put((name, outcome))
-
-        with self._lock:
-            self._busy.add(name)
-        threading.Thread(target=work, name=f"syft round {name}"[:40], daemon=True).start()
-
-    def is_busy(self, name: str) -> bool:
-        """Return whether a client has not answered an earlier call yet."""
-        with self._lock:
-            return name in self._busy
-
-
 class MixedDispatcher:
-    """Makes calls to all kinds of clients: remote calls start first, then those of this process."""
+    """Makes calls to all kinds of clients.
+
+    Each remote call has its own thread, clients of a pool are called by the pool, and those of this process last, one
+    after the other.
+    """
 
     def __init__(self) -> None:
-        self._threads = ThreadDispatcher()
         self._pools: dict[int, Dispatcher] = {}
+        self._busy: set[str] = set()  # remote clients
 
     def run(self, jobs: Sequence[Job], timeout: float | None) -> Iterator[Outcome]:
-        """Make the calls."""
-        here = [job for job in jobs if job.client.is_here]
-        elsewhere: dict[int, list[Job]] = {}
-        for job in jobs:
-            if not job.client.is_here:
-                pool = getattr(job.client, "dispatcher", self._threads)
-                self._pools[id(pool)] = pool
-                elsewhere.setdefault(id(pool), []).append(job)
-        if not here and len(elsewhere) == 1:
-            ((pool_id, some),) = elsewhere.items()
+        """Make the calls concurrently, and yield the results as they arrive; ends at the timeout."""
+        end = None if timeout is None else time.monotonic() + timeout
+        here, remote, pooled = self._sorted(jobs)
+        if len(pooled) == 1 and not here and not remote:
+            ((pool_id, some),) = pooled.items()
             yield from self._pools[pool_id].run(some, timeout)
             return
-        end = None if timeout is None else time.monotonic() + timeout
         done = queue.SimpleQueue[Outcome | None]()
-        for pool_id, some in elsewhere.items():
-            _follow(self._pools[pool_id], some, timeout, done)
-        for job in here:  # one after the other; those after the timeout are skipped
+        for pool_id, some in pooled.items():
+            _start(functools.partial(self._pools[pool_id].run, some, timeout), done)
+        waiting = iter(remote)
+        for job in itertools.islice(waiting, _MOST_THREADS):
+            self._start_call(job, end, done)
+        for job in here:  # those after the timeout are skipped
             if end is not None and time.monotonic() >= end:
                 break
             yield job.client.name, job.do(None)
-        under_way = len(elsewhere)
+        under_way = len(pooled) + min(len(remote), _MOST_THREADS)
         while under_way:
             try:
                 outcome = done.get(timeout=None if end is None else max(0.0, end - time.monotonic()))
             except queue.Empty:
                 return
-            if outcome is None:
-                under_way -= 1
-            else:
+            if outcome is not None:
                 yield outcome
+                continue
+            under_way -= 1
+            for job in itertools.islice(waiting, 1):
+                self._start_call(job, end, done)
+                under_way += 1
+
+    def _sorted(self, jobs: Sequence[Job]) -> tuple[list[Job], list[Job], dict[int, list[Job]]]:
+        """Return the jobs of this process, those of remote clients, and those of pools by the pool's identity."""
+        here: list[Job] = []
+        remote: list[Job] = []
+        pooled: dict[int, list[Job]] = {}
+        for job in jobs:
+            pool = getattr(job.client, "dispatcher", None)
+            if job.client.is_here:
+                here.append(job)
+            elif pool is None:
+                remote.append(job)
+            else:
+                self._pools[id(pool)] = pool
+                pooled.setdefault(id(pool), []).append(job)
+        return here, remote, pooled
+
+    def _start_call(self, job: Job, end: float | None, done: queue.SimpleQueue[Outcome | None]) -> None:
+        def call() -> Iterator[Outcome]:
+            # Slightly longer than the round: a late client is left out of the round, but its call is not aborted.
+            left = None if end is None else max(0.1, end - time.monotonic()) + 30.0
+            outcome = job.do(left)
+            self._busy.discard(job.client.name)
+            yield job.client.name, outcome
+
+        self._busy.add(job.client.name)
+        _start(call, done)
 
     def is_busy(self, name: str) -> bool:
         """Return whether a client has not answered an earlier call yet."""
-        return any(pool.is_busy(name) for pool in self._pools.values())
+        return name in self._busy or any(pool.is_busy(name) for pool in self._pools.values())
 
 
-def _follow(
-    pool: Dispatcher, jobs: Sequence[Job], timeout: float | None, done: queue.SimpleQueue[Outcome | None]
-) -> None:
-    """Make calls from a thread and put the outcomes into a queue; None marks the end."""
-    context = contextvars.copy_context()
+def _start(outcomes: Callable[[], Iterator[Outcome]], done: queue.SimpleQueue[Outcome | None]) -> None:
+    """Put outcomes into a queue, from a thread; None marks their end."""
 
     def work() -> None:
         try:
-            for outcome in pool.run(jobs, timeout):
+            for outcome in outcomes():
                 done.put(outcome)
         finally:
             done.put(None)
 
-    threading.Thread(target=context.run, args=(work,), name="syft round", daemon=True).start()
+    threading.Thread(target=contextvars.copy_context().run, args=(work,), name="syft round", daemon=True).start()

@@ -66,7 +66,7 @@ class Engine:
         strategy, privacy, local_privacy = (copy.copy(part) for part in (strategy, privacy, local_privacy))
         self.model, self.clients, self.strategy, self.settings = model, clients, strategy, settings
         self.privacy, self.local_privacy, self.checkpoint = privacy, LocalPrivacyTracker(local_privacy), checkpoint
-        self.dispatcher, self._evaluate = dispatcher, evaluate
+        self.dispatcher, self._evaluate, self._training = dispatcher, evaluate, settings.payload()
         self.history, self._traffic = History(), Traffic()
         self._sampler = ClientSampler(clients, settings, dispatcher, privacy)
         self._was_noise = False
@@ -292,7 +292,7 @@ class Engine:
             # A new one for each attempt: sums of two attempts with different clients must not share updates.
             "seed": client_seed(self.seed, round.number, attempt, client.name),
             "modifiers": modifiers,
-            **self.settings.payload(),
+            **self._training,
         }
         return Job(client, self.run, "train", payload)
 
