@@ -14,7 +14,7 @@ from syft.cli.paths import default_store
 from syft.core.labels import description_of, tags_of
 from syft.grid.isolation.confinement.confine import summary
 from syft.grid.node.api.objects import meta_of
-from syft.grid.node.api.page import connecting
+from syft.grid.node.api.status import connecting
 
 if TYPE_CHECKING:
     from syft.grid.node.node import Node

@@ -14,8 +14,6 @@ from syft.grid.identity.tokens import Tokens
 from syft.grid.identity.users import Users
 from syft.workers.delegation.key_proofs import PeerKey
 
-__all__ = ["NodeIdentity"]
-
 
 class NodeIdentity:
     """The key, tokens and users of a node. Several processes may open the same folder.

@@ -26,8 +26,6 @@ try:
 except ModuleNotFoundError as error:
     raise DependencyError("argon2-cffi", "resyft[node]") from error
 
-__all__ = ["UserAccount", "Users"]
-
 MIN_PASSWORD, MAX_PASSWORD = 8, 1024
 LOGIN_SECONDS = 12 * 3600.0
 # Limits concurrent hashes, which take 64 MiB each; requests that wait longer are rejected.

@@ -161,17 +161,6 @@ class Storage(abc.ABC):
     def close(self) -> None:
         """Close the store."""
 
-    def check(self) -> list[Damaged]:
-        """Read every value and quarantine damaged objects; returns all quarantined objects."""
-        from syft.exceptions import StorageError
-
-        for item in self.items():
-            try:
-                self.read(item)
-            except StorageError:
-                continue  # damaged() lists it
-        return self.damaged()
-
     def __enter__(self) -> Storage:
         return self
 

@@ -13,7 +13,7 @@ import torch
 from syft.core.id_provider import ObjectId
 from syft.core.object_storage import ObjectOutline
 from syft.core.references import ObjectMeta, TensorMeta
-from syft.exceptions import ObjectNotFoundError, QuotaExceededError, StorageError, SyftError
+from syft.exceptions import QuotaExceededError, StorageError, SyftError
 from syft.federated.client.stored_dataset import StoredDataset
 from syft.grid.storage.dirty_tracking import DirtyTracker, is_quiet, labels_of
 from syft.grid.storage.interface import Facts, Item, Storage, checksum_of
@@ -54,12 +54,6 @@ class ObjectArchive:
         self._dirty: dict[ObjectId, tuple[Session | None, bool]] = {}
         self._failed: dict[Session | None, SyftError] = {}
         self._flushing = threading.Lock()
-
-    def facts(self, obj_id: ObjectId) -> Facts:
-        """Return the owner and the readers of a stored object."""
-        if obj_id not in self._items:
-            raise ObjectNotFoundError(obj_id, self.worker.id, "it is not stored")
-        return self._items[obj_id].facts
 
     def item(self, obj_id: ObjectId) -> Item | None:
         """Return a stored object without its value."""
