@@ -159,12 +159,7 @@ class Tokens:
             raise AuthenticationError(f"This token was revoked. {_RENEW}")
 
     def revoke(self, token_id: str, expires: float | None = None) -> None:
-        """Revoke one token.
-
-        Args:
-            token_id: the id of the token.
-            expires: the expiry of the token; None: unknown.
-        """
+        """Revoke one token."""
         if type(token_id) is not str or not _TOKEN_ID.fullmatch(token_id):
             raise AccountError("Invalid token id: it must have 32 hexadecimal digits.")
         self._prune()

@@ -36,13 +36,7 @@ _REFUSED = "Wrong user or password. Try again, or ask the owner of the node for 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UserAccount:
-    """A user, without the password.
-
-    Attributes:
-        user: the canonical name.
-        role: the role.
-        added: the time it was added, in seconds since 1970.
-    """
+    """A user, without the password."""
 
     user: str
     role: str
@@ -102,11 +96,6 @@ class Users:
 
     def verify(self, user: str, password: str, address: str = "") -> UserAccount:
         """Verify a password, and return the account.
-
-        Args:
-            user: the name.
-            password: the password.
-            address: the client's address, as seen by the connection.
 
         Raises:
             AuthenticationError: the user or the password is wrong.

@@ -111,16 +111,7 @@ class Requests:
         failure: str = "",
         specs: tuple[str, ...] = (),
     ) -> Row:
-        """Store a request; the caller stores its sealed copy under the returned id.
-
-        Args:
-            user: the requesting user.
-            subject: the subject of the request.
-            reason: the user's reason.
-            sealed: the bytes of the sealed copy; None if there is none.
-            failure: the reason why there is none, for the owner.
-            specs: a short description of each object in the copy, for the owner.
-        """
+        """Store a request; the caller stores its sealed copy under the returned id."""
         row = {
             **dataclasses.asdict(subject), "at": self._clock(), "user": user, "reason": reason, "sealed": sealed,
             "tags": sorted(bounded(tag, 60) for tag in subject.tags[:20]), "failure": bounded(failure, 2000),

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -116,12 +116,20 @@ class ObjectArchive:
             self._items[obj_id] = item
             self._tracker.track(obj_id, obj)
 
+    def _describe(self, obj_id: ObjectId, **fields: Any) -> Item:
+        """Change fields of the description of a stored object, and write it if it differs."""
+        with self._lock:
+            before = self._items[obj_id]
+            new = dataclasses.replace(before, **fields)
+            if new != before and self.storage is not None:
+                new = self.storage.amend(new)
+            self._items[obj_id] = new
+            return new
+
     def _amend(self, item: Item, obj: object) -> None:
         """Write labels again."""
         tags, description = labels_of(obj)
-        new = dataclasses.replace(item, tags=tags, description=description)
-        if new != item:
-            self._items[item.id] = new if self.storage is None else self.storage.amend(new)
+        self._describe(item.id, tags=tags, description=description)
         if type(obj) is not ObjectOutline:
             self._tracker.track(item.id, obj)
 

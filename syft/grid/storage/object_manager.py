@@ -253,21 +253,15 @@ class ObjectManager(ObjectArchive):
     def relabel(self, item: Item) -> Item:
         """Write tags and description of a stored object again."""
         with self._lock:
-            before = self._items[item.id]
-            new = dataclasses.replace(before, tags=item.tags, description=item.description)
             outline = dict.get(self.objects, item.id)
             if type(outline) is ObjectOutline:
                 outline.tags, outline.description = set(item.tags), item.description
-            self._items[item.id] = stored = self._store().amend(new)
-            return stored
+            return self._describe(item.id, tags=item.tags, description=item.description)
 
     def share(self, obj_id: ObjectId, users: Iterable[Any], public: bool) -> Item:
         """Replace the users who may read a stored object."""
         with self._lock:
-            before = self._items[obj_id]
-            new = dataclasses.replace(before, facts=before.facts.opened_to(users, public))
-            self._items[obj_id] = stored = new if self.storage is None else self.storage.amend(new)
-            return stored
+            return self._describe(obj_id, facts=self._items[obj_id].facts.opened_to(users, public))
 
     def discard(self, obj_id: ObjectId) -> None:
         """Remove a stored object that is hidden from searches and lists; does nothing if it does not exist."""
