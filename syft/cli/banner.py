@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
 from pathlib import Path
@@ -14,7 +15,7 @@ from syft.cli.paths import default_store
 from syft.core.labels import description_of, tags_of
 from syft.grid.isolation.confinement.confine import summary
 from syft.grid.node.api.objects import meta_of
-from syft.grid.node.api.page import connecting
+from syft.grid.node.api.status import connecting
 
 if TYPE_CHECKING:
     from syft.grid.node.node import Node
@@ -43,7 +44,8 @@ def welcome(node: Node, facts: dict[str, Any], show_token: bool, beside: bool) -
 
     settings = node.settings
     url = public_url(node)
-    say(f"Node {settings.id} (resyft {node.context.version()['resyft']})", style="bold", error=beside)
+    tell = functools.partial(say, error=beside)
+    tell(f"Node {settings.id} (resyft {node.context.version()['resyft']})", style="bold")
     _serves(node, facts, beside)
     lines = {"to": _to_whom(node), "at": url, "key": node.identity.fingerprint, "store": _where(facts)}
     if settings.certificate is not None:
@@ -51,26 +53,25 @@ def welcome(node: Node, facts: dict[str, Any], show_token: bool, beside: bool) -
     if facts["owner_token_file"] is not None:
         lines["owner's token"] = facts["owner_token_file"]
     for name, text in lines.items():
-        say(f"  {name:<14} {text}", error=beside)
+        tell(f"  {name:<14} {text}")
     if show_token and facts["owner_token_file"] is not None:
-        say(f"  {'':<14} {read_token(Path(facts['owner_token_file']))}", error=beside)
+        tell(f"  {'':<14} {read_token(Path(facts['owner_token_file']))}")
     if settings.trust_script_modules:
-        say(
+        tell(
             f"  {'scripts':<14} of users are run: programs beyond the table of allowed calls, confined",
             style="yellow",
-            error=beside,
         )
-    say(f"  {summary()}", error=beside)
+    tell(f"  {summary()}")
     warning = None if settings.certificate is None else expiry_warning(settings.certificate)
     if warning is not None:
-        say(f"  {warning}", style="yellow", error=beside)
-    say("\nA client connects with:", error=beside)
+        tell(f"  {warning}", style="yellow")
+    tell("\nA client connects with:")
     for line in connecting(url, settings.tokens, settings.tls).splitlines():
-        say(f"    {line}", error=beside)
+        tell(f"    {line}")
     if settings.tokens:
-        say("A user gets a token with:", error=beside)
-        say(f"    python -m syft node tokens issue {_place(node, facts)} --user alice --expires 30d", error=beside)
-    say("Stop it with Ctrl-C.\n", error=beside)
+        tell("A user gets a token with:")
+        tell(f"    python -m syft node tokens issue {_place(node, facts)} --user alice --expires 30d")
+    tell("Stop it with Ctrl-C.\n")
 
 
 def _serves(node: Node, facts: dict[str, Any], beside: bool) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
 from syft.codes import GATEWAY_ENDPOINTS
@@ -176,12 +176,11 @@ class PublicGridNetwork(AbstractGrid):
         return f"<PublicGridNetwork of the gateway {self.gateway_url}>"
 
 
-class _NodeAddress:
+class _NodeAddress(NamedTuple):
     """A node without a connection, with an `id` for warnings."""
 
-    def __init__(self, id: str, address: str) -> None:
-        self.id = id
-        self.address = address
+    id: str
+    address: str
 
 
 def _place(url: str) -> str:

@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.data import Dataset, TensorDataset
 
 from syft.exceptions import QuotaExceededError
-from syft.grid.node.worker import NodeWorker
+from syft.grid.node.node import NodeWorker
 from syft.grid.rights import NodePolicy
 from syft.grid.storage import ObjectManager, Quota, load_folder, open_storage
 from syft.grid.storage.csv_reader import UnreadableFileError

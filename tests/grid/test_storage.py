@@ -177,10 +177,10 @@ def test_publishing_later_tags_and_garbage(node):
     peer.send(torch.ones(2), "other", published=False)
     peer.session.close()
     assert list(node.objects) == ["temporary"]
-    assert list(node.restart().objects) == ["temporary"] and node.object_manager.facts("temporary").owner == "ann"
+    assert list(node.restart().objects) == ["temporary"] and node.object_manager.item("temporary").facts.owner == "ann"
     node.worker.load_data([torch.ones(1).tag("#owner")])
     (found,) = node.restart().peer().search("#owner")
-    assert node.object_manager.facts(found[0]).owner is None
+    assert node.object_manager.item(found[0]).facts.owner is None
 
 
 def test_only_descriptions_are_read_at_start(node, monkeypatch):
@@ -223,7 +223,7 @@ def test_an_object_that_could_not_leave_stays_its_publishers(node):
     put_back(leaving)
     assert node.object_manager.item("x") == before and node.worker.object_store.claims.publisher_of("x") == "ann"
     assert node.object_manager.ledger.usage("ann").objects == 1 and node.object_manager.ledger.usage("bob").objects == 0
-    assert node.restart().objects["x"].tolist() == [0, 1, 2] and node.object_manager.facts("x").owner == "ann"
+    assert node.restart().objects["x"].tolist() == [0, 1, 2] and node.object_manager.item("x").facts.owner == "ann"
 
 
 def test_closing_a_session_never_fails(node, monkeypatch, caplog):
@@ -340,17 +340,17 @@ def test_readers_are_there_after_a_restart(node):
     policy.share(node.worker, "shared", allowed_users=["Eve"], public=True)
     policy.share(node.worker, "data", allowed_users=["ann"])
     node.restart()
-    data, shared = node.object_manager.facts("data"), node.object_manager.facts("shared")
+    data, shared = node.object_manager.item("data").facts, node.object_manager.item("shared").facts
     assert (data.owner, data.allowed_users, data.is_public) == (None, ("ann",), False)
     assert (shared.owner, shared.allowed_users, shared.is_public) == ("ann", ("eve",), True)
     assert policy.may_read(data, "ann") and not policy.may_read(data, "bob") and policy.may_read(shared, "bob")
     policy.share(node.worker, "shared")
     node.admin.publish(torch.zeros(3), obj_id="data", allowed_users=["eve"], replace=True)
     node.restart()
-    assert not policy.may_read(node.object_manager.facts("shared"), "eve") and policy.may_read(
-        node.object_manager.facts("shared"), "ann"
+    assert not policy.may_read(node.object_manager.item("shared").facts, "eve") and policy.may_read(
+        node.object_manager.item("shared").facts, "ann"
     )
-    assert node.object_manager.facts("data").allowed_users == ("eve",)
+    assert node.object_manager.item("data").facts.allowed_users == ("eve",)
 
 
 def source(obj_id, owner, users=(), public=False, **more):
@@ -377,7 +377,7 @@ def test_stores_of_the_earlier_version_open(node, case):
     rights = {"rights": {"owner": owner, "sources": sources, "mark": ""}}
     node.storage.amend(dataclasses.replace(node.object_manager.item(obj_id), facts=Facts(owner, ("mallory",), rights)))
     node.restart()
-    facts, policy = node.object_manager.facts(obj_id), NodePolicy(memory_records())
+    facts, policy = node.object_manager.item(obj_id).facts, NodePolicy(memory_records())
     assert {user for user in ("ann", "bob", "eve", "mallory") if policy.may_read(facts, user)} == readers
     assert facts.owner == owner and "rights" not in facts.notes
     foreign = any("failed" in one or one["owner"] != owner for one in sources)
@@ -626,12 +626,14 @@ def test_rows_that_were_changed_are_set_aside(local, column, value):
     assert not local.objects and len(local.storage.damaged()) == 1
 
 
-def test_a_check_of_everything(local):
+def test_only_the_damaged_object_is_set_aside(local):
     for name in range(3):
         local.admin.publish(torch.rand(30_000), obj_id=name)
-    assert local.storage.check() == []
+    assert all(local.storage.read(item) for item in local.storage.items()) and local.storage.damaged() == []
     _flip(local.where / "values" / local.object_manager.item(1).stamp)
-    (found,) = local.storage.check()
+    with pytest.raises(StorageError, match="is damaged"):
+        local.storage.read(local.object_manager.item(1))
+    (found,) = local.storage.damaged()
     assert found.id == 1 and [item.id for item in local.storage.items()] == [0, 2]
 
 

@@ -13,8 +13,6 @@ from typing import Any
 from syft.exceptions import SyftError
 from syft.grid.private_files import new_file, private_folder
 
-__all__ = ["Database"]
-
 DATABASE_FILE = "identity.sqlite3"
 VERSION = 1
 # Seconds to wait while another process writes.

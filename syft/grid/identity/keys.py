@@ -11,8 +11,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from syft.exceptions import SyftError
 from syft.grid.private_files import is_open, new_file, private_folder
 
-__all__ = ["fingerprint", "node_key"]
-
 KEY_FILE = "node.key"
 _MAX_KEY_BYTES = 4096
 

@@ -11,8 +11,6 @@ import unicodedata
 
 from syft.exceptions import AccountError
 
-__all__ = ["MAX_NAME", "canonical", "user_name"]
-
 MAX_NAME = 64
 # Letters, marks and digits.
 _CATEGORIES = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd"})

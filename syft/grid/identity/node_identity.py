@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -14,10 +15,8 @@ from syft.grid.identity.tokens import Tokens
 from syft.grid.identity.users import Users
 from syft.workers.delegation.key_proofs import PeerKey
 
-__all__ = ["NodeIdentity"]
 
-
-class NodeIdentity:
+class NodeIdentity(contextlib.AbstractContextManager[Any]):
     """The key, tokens and users of a node. Several processes may open the same folder.
 
     Args:
@@ -41,9 +40,6 @@ class NodeIdentity:
 
     def __repr__(self) -> str:
         return f"<NodeIdentity of {self.node_id!r}, key {self.fingerprint[:23]}>"
-
-    def __enter__(self) -> NodeIdentity:
-        return self
 
     def __exit__(self, *args: object) -> None:
         self.close()

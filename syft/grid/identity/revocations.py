@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from syft.grid.identity.database import Database
 
-__all__ = ["Revocations"]
-
 
 class Revocations:
     """Revocations in the node's database; other processes with the same file see them at once. Thread-safe.

@@ -6,8 +6,6 @@ import enum
 
 from syft.exceptions import AccountError
 
-__all__ = ["OWNER", "ROLES", "USER", "Capability", "check_role", "may"]
-
 OWNER = "owner"
 USER = "user"
 

@@ -11,8 +11,6 @@ from collections.abc import Callable
 
 from syft.exceptions import TooManyAttemptsError
 
-__all__ = ["Attempt", "AttemptLimit", "Throttle", "network_of"]
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AttemptLimit:

@@ -22,14 +22,12 @@ from syft.config import current
 from syft.exceptions import AccountError, AuthenticationError, DependencyError
 from syft.grid.identity.names import user_name
 from syft.grid.identity.revocations import Revocations
-from syft.grid.identity.roles import Capability, check_role, may
+from syft.grid.identity.roles import check_role
 
 try:
     import jwt
 except ModuleNotFoundError as error:
     raise DependencyError("pyjwt", "resyft[node]") from error
-
-__all__ = ["TokenIdentity", "Tokens"]
 
 ALGORITHM = "EdDSA"
 MAX_TOKEN = 4096
@@ -66,10 +64,6 @@ class TokenIdentity:
     expires: float
     generation: int = 0
 
-    def may(self, capability: Capability) -> bool:
-        """Return whether the role has a capability."""
-        return may(self.role, capability)
-
 
 class Tokens:
     """Issues, verifies and revokes the tokens of one node. Thread-safe.
@@ -79,7 +73,6 @@ class Tokens:
         key: the node's private key.
         revocations: the store of revoked tokens.
         clock: returns seconds since 1970.
-        leeway: the tolerated clock difference in seconds; None: the configured value.
     """
 
     def __init__(
@@ -88,7 +81,6 @@ class Tokens:
         key: Ed25519PrivateKey,
         revocations: Revocations,
         clock: Callable[[], float] = time.time,
-        leeway: float | None = None,
     ) -> None:
         if type(node_id) is not str or not node_id or len(json.dumps(node_id)) > MAX_NODE_ID:
             raise AccountError("A node that issues tokens needs an id, a text of 1 to about 100 characters.")
@@ -97,14 +89,8 @@ class Tokens:
         self._key = key
         self._public = key.public_key()
         self._clock = clock
-        self._leeway = leeway
         self._pruning = threading.Lock()
         self._pruned = -math.inf
-
-    @property
-    def leeway(self) -> float:
-        """The tolerated clock difference in seconds."""
-        return current().token_leeway if self._leeway is None else self._leeway
 
     def issue(self, user: str, role: str, seconds: float, *, generation: int | None = None) -> str:
         """Return a new token.
@@ -148,7 +134,7 @@ class Tokens:
         identity = _identity(claims)
         # Times are compared here, because the clock of PyJWT can't be set.
         ahead = max(claims["iat"], claims["nbf"]) - self._clock()
-        if ahead > self.leeway:
+        if ahead > current().token_leeway:
             raise AuthenticationError(
                 f"This token becomes valid in {ahead:.0f} s: the clocks of its issuer and of this node differ. Correct "
                 "them (compare with: date -u), then log in again."
@@ -165,7 +151,7 @@ class Tokens:
             AuthenticationError: it has expired or was revoked.
         """
         late = self._clock() - identity.expires
-        if late >= self.leeway:
+        if late >= current().token_leeway:
             raise AuthenticationError(f"This token expired {late:.0f} s ago. {_RENEW}")
         if self.revocations.generation(identity.user) != identity.generation:
             raise AuthenticationError(f"All tokens of this user were revoked. {_RENEW}")
@@ -173,12 +159,7 @@ class Tokens:
             raise AuthenticationError(f"This token was revoked. {_RENEW}")
 
     def revoke(self, token_id: str, expires: float | None = None) -> None:
-        """Revoke one token.
-
-        Args:
-            token_id: the id of the token.
-            expires: the expiry of the token; None: unknown.
-        """
+        """Revoke one token."""
         if type(token_id) is not str or not _TOKEN_ID.fullmatch(token_id):
             raise AccountError("Invalid token id: it must have 32 hexadecimal digits.")
         self._prune()

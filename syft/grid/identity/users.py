@@ -26,8 +26,6 @@ try:
 except ModuleNotFoundError as error:
     raise DependencyError("argon2-cffi", "resyft[node]") from error
 
-__all__ = ["UserAccount", "Users"]
-
 MIN_PASSWORD, MAX_PASSWORD = 8, 1024
 LOGIN_SECONDS = 12 * 3600.0
 # Limits concurrent hashes, which take 64 MiB each; requests that wait longer are rejected.
@@ -38,13 +36,7 @@ _REFUSED = "Wrong user or password. Try again, or ask the owner of the node for 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UserAccount:
-    """A user, without the password.
-
-    Attributes:
-        user: the canonical name.
-        role: the role.
-        added: the time it was added, in seconds since 1970.
-    """
+    """A user, without the password."""
 
     user: str
     role: str
@@ -104,11 +96,6 @@ class Users:
 
     def verify(self, user: str, password: str, address: str = "") -> UserAccount:
         """Verify a password, and return the account.
-
-        Args:
-            user: the name.
-            password: the password.
-            address: the client's address, as seen by the connection.
 
         Raises:
             AuthenticationError: the user or the password is wrong.

@@ -13,8 +13,10 @@ import torch
 from fastapi import APIRouter
 
 from syft.config import configure
+from syft.core.id_provider import ObjectId
 from syft.core.labels import printable
 from syft.federated.client.dp_training import check_step_seconds
+from syft.federated.client.federated_client import FederatedClient
 from syft.grid.certificates import certificate_of
 from syft.grid.identity import NodeIdentity
 from syft.grid.isolation.confinement.limits import Limits
@@ -28,7 +30,6 @@ from syft.grid.isolation.supervisor.plan_calls import SLICE
 from syft.grid.isolation.supervisor.release_calls import SEALED
 from syft.grid.isolation.supervisor.supervisor import Supervisor
 from syft.grid.node.settings import Settings
-from syft.grid.node.worker import NodeWorker
 from syft.grid.rights import NodePolicy, RowStore
 from syft.grid.server.app import NodeContext, make_app
 from syft.grid.server.auth import Authenticator
@@ -37,7 +38,11 @@ from syft.grid.server.port_server import PortServer, Server
 from syft.grid.server.temporary_folders import passing_folder
 from syft.grid.server.token_auth import TokenAuthenticator
 from syft.grid.storage import Loaded, MemoryLimit, ObjectManager, Quota, Storage, load_folder, open_storage
+from syft.hook.torch_hook import TorchHook
+from syft.workers.access.policy import ReleasePolicy
+from syft.workers.base import BaseWorker
 from syft.workers.delegation.peer import OutboundPolicy
+from syft.workers.transport.socket_stream import SERVED
 from syft.workers.transport.tls import is_loopback
 
 logger = logging.getLogger("syft.node")
@@ -45,6 +50,25 @@ logger = logging.getLogger("syft.node")
 PROCESS_SLACK = 4 << 30
 # File descriptors of one process; a session takes one, also while its client is disconnected.
 PROCESS_FILES = 4096
+
+
+class NodeWorker(BaseWorker, FederatedClient):
+    """The worker that a node serves; its policy is set before the first message."""
+
+    # The counter of requests to hosted models, if there is a store (see `syft.mpc.serving.request_limits`).
+    request_counts: Any = None
+    # Owners refer to objects by the text of their ids, so users may not choose ids that look like others.
+    takes_any_id = False
+
+    def __init__(self, id: ObjectId, policy: ReleasePolicy) -> None:
+        super().__init__(None, id, auto_add=False)
+        self.policy = policy
+        for prepare in SERVED:
+            prepare(self)
+
+    def be_local(self) -> None:
+        """Make this the local worker of its process."""
+        TorchHook(torch, local_worker=self)
 
 
 class Node(Server):

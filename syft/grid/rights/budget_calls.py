@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -78,22 +79,18 @@ def _text(user: object) -> str | None:
     return user
 
 
-# Handlers and the names of their arguments, by action.
-CALLS: dict[str, tuple[Callable[..., Any], frozenset[str]]] = {
-    "left": (_left, frozenset()),
-    "limits": (_limits, frozenset({"user"})),
-    "set": (_set, frozenset({"data", "epsilon", "delta", "user"})),
-    "remove": (_remove, frozenset({"data", "user"})),
-    "entries": (_entries, frozenset({"user", "after", "limit"})),
-}
+# Handlers, by action. Their parameters are the arguments that a client may pass.
+CALLS: dict[str, Callable[..., Any]] = {
+    "left": _left, "limits": _limits, "set": _set, "remove": _remove, "entries": _entries
+}  # fmt: skip
 
 
 def handle_budget_call(
     worker: BaseWorker, session: Session, action: object = None, *rest: object, **settings: object
 ) -> Any:
     """Handle a call about privacy budgets."""
-    function, names = CALLS.get(action, (None, frozenset())) if type(action) is str else (None, frozenset())
-    if function is None or rest or not settings.keys() <= names:
+    function = CALLS.get(action) if type(action) is str else None
+    if function is None or rest or not settings.keys() <= set(list(inspect.signature(function).parameters)[2:]):
         raise SyftError(f"Unknown budget call, or unknown arguments. The calls are: {', '.join(CALLS)}.")
     return function(worker, session, **settings)
 

@@ -61,15 +61,7 @@ class NodePolicy:
     def share(
         self, worker: BaseWorker, obj_id: ObjectId, allowed_users: Any = (), public: bool = False, by: object = OWNER
     ) -> Item:
-        """Replace the readers of a published object.
-
-        Args:
-            worker: the worker that lists it.
-            obj_id: its id.
-            allowed_users: the users who may read it.
-            public: whether every user may read it.
-            by: the user who decides.
-        """
+        """Replace the readers of a published object."""
         item = published(worker, obj_id)
         if item is None:
             raise ObjectNotFoundError(obj_id, worker.id, "")

@@ -111,24 +111,11 @@ class Requests:
         failure: str = "",
         specs: tuple[str, ...] = (),
     ) -> Row:
-        """Store a request; the caller stores its sealed copy under the returned id.
-
-        Args:
-            user: the requesting user.
-            subject: the subject of the request.
-            reason: the user's reason.
-            sealed: the bytes of the sealed copy; None if there is none.
-            failure: the reason why there is none, for the owner.
-            specs: a short description of each object in the copy, for the owner.
-        """
+        """Store a request; the caller stores its sealed copy under the returned id."""
         row = {
-            "at": self._clock(), "user": user, "object": subject.object, "kind": subject.kind, "reason": reason,
-            "shape": None if subject.shape is None else list(subject.shape), "objects": subject.objects,
-            "tags": sorted(bounded(tag, 60) for tag in subject.tags[:20]), "data": list(subject.data),
-            "code": subject.code, "calls": subject.calls, "other_calls": subject.other_calls,
-            "problem": subject.problem, "version": subject.version, "sealed": sealed,
-            "failure": bounded(failure, 2000), "specs": [bounded(one, 200) for one in specs], "ids": list(subject.ids),
-            "stamps": [list(pair) for pair in subject.stamps], "verified": None, "status": PENDING, "decided_at": None,
+            **dataclasses.asdict(subject), "at": self._clock(), "user": user, "reason": reason, "sealed": sealed,
+            "tags": sorted(bounded(tag, 60) for tag in subject.tags[:20]), "failure": bounded(failure, 2000),
+            "specs": [bounded(one, 200) for one in specs], "verified": None, "status": PENDING, "decided_at": None,
             "decided_by": None, "answer": "", "scope": None, "expires_at": None,
         }  # fmt: skip
         row["id"] = self._records.append(row)

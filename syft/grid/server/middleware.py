@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
 
 from syft.core.byte_budget import ByteBudget, Holding
 from syft.exceptions import AuthenticationError, ByteBudgetError
@@ -49,7 +49,7 @@ class RequestGuard:
         headers = Headers(scope=scope)
         refusal = self._refusal(headers, scope)
         if refusal is not None:
-            await _refuse(send, *refusal)
+            await _refuse(scope, receive, send, *refusal)
             return
         started = False  # the response
         taken = 0  # bytes of the body
@@ -85,7 +85,7 @@ class RequestGuard:
             with contextlib.suppress(_TooLarge):
                 await self.app(scope, take, give)
             if refused is not None and not started:
-                await _refuse(send, *refused)
+                await _refuse(scope, receive, send, *refused)
         finally:
             held.release()
 
@@ -113,17 +113,7 @@ def _protect(message: Message) -> None:
         headers.setdefault(name, value)
 
 
-async def _refuse(send: Send, status: int, text: str) -> None:
-    body = json.dumps({"detail": text}).encode()
-    message = {
-        "type": "http.response.start",
-        "status": status,
-        "headers": [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(body)).encode()),
-            (b"connection", b"close"),  # the rest of the request is not read
-        ],
-    }
-    _protect(message)
-    await send(message)
-    await send({"type": "http.response.body", "body": body})
+async def _refuse(scope: Scope, receive: Receive, send: Send, status: int, text: str) -> None:
+    # The connection is closed, because the rest of the request is not read.
+    response = JSONResponse({"detail": text}, status, {**SECURITY, "connection": "close"})
+    await response(scope, receive, send)

@@ -43,13 +43,8 @@ class LocalResponder:
         pass_on_releases(worker)
         return found
 
-    def let_go(self, leaving: Any) -> None:
-        """Release objects that have arrived."""
-        let_go(leaving)
-
-    def put_back(self, leaving: Any) -> None:
-        """Keep objects that did not arrive."""
-        put_back(leaving)
+    let_go = staticmethod(let_go)
+    put_back = staticmethod(put_back)
 
     def close(self) -> None:
         """Do nothing: the session closes itself."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
@@ -107,7 +107,7 @@ class Damaged:
     stamp: str
 
 
-class Storage(abc.ABC):
+class Storage(contextlib.AbstractContextManager[Any]):
     """The durable part of a node: objects with their descriptions, and small records.
 
     Every method that changes something returns after the change is on disk. All methods are thread-safe. Only one
@@ -119,11 +119,6 @@ class Storage(abc.ABC):
     @abc.abstractmethod
     def put(self, item: Item, value: Bytes, checksum: str | None = None) -> Item:
         """Write an object, replacing one with the same id; returns it with size, stamp and checksum.
-
-        Args:
-            item: its description.
-            value: its value.
-            checksum: the checksum of the value, if the caller has computed it.
 
         Raises:
             StorageFullError: the store is full; the stored objects are unchanged.
@@ -161,19 +156,5 @@ class Storage(abc.ABC):
     def close(self) -> None:
         """Close the store."""
 
-    def check(self) -> list[Damaged]:
-        """Read every value and quarantine damaged objects; returns all quarantined objects."""
-        from syft.exceptions import StorageError
-
-        for item in self.items():
-            try:
-                self.read(item)
-            except StorageError:
-                continue  # damaged() lists it
-        return self.damaged()
-
-    def __enter__(self) -> Storage:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

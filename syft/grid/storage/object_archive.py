@@ -6,14 +6,14 @@ import dataclasses
 import itertools
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from syft.core.id_provider import ObjectId
 from syft.core.object_storage import ObjectOutline
 from syft.core.references import ObjectMeta, TensorMeta
-from syft.exceptions import ObjectNotFoundError, QuotaExceededError, StorageError, SyftError
+from syft.exceptions import QuotaExceededError, StorageError, SyftError
 from syft.federated.client.stored_dataset import StoredDataset
 from syft.grid.storage.dirty_tracking import DirtyTracker, is_quiet, labels_of
 from syft.grid.storage.interface import Facts, Item, Storage, checksum_of
@@ -54,12 +54,6 @@ class ObjectArchive:
         self._dirty: dict[ObjectId, tuple[Session | None, bool]] = {}
         self._failed: dict[Session | None, SyftError] = {}
         self._flushing = threading.Lock()
-
-    def facts(self, obj_id: ObjectId) -> Facts:
-        """Return the owner and the readers of a stored object."""
-        if obj_id not in self._items:
-            raise ObjectNotFoundError(obj_id, self.worker.id, "it is not stored")
-        return self._items[obj_id].facts
 
     def item(self, obj_id: ObjectId) -> Item | None:
         """Return a stored object without its value."""
@@ -122,12 +116,20 @@ class ObjectArchive:
             self._items[obj_id] = item
             self._tracker.track(obj_id, obj)
 
+    def _describe(self, obj_id: ObjectId, **fields: Any) -> Item:
+        """Change fields of the description of a stored object, and write it if it differs."""
+        with self._lock:
+            before = self._items[obj_id]
+            new = dataclasses.replace(before, **fields)
+            if new != before and self.storage is not None:
+                new = self.storage.amend(new)
+            self._items[obj_id] = new
+            return new
+
     def _amend(self, item: Item, obj: object) -> None:
         """Write labels again."""
         tags, description = labels_of(obj)
-        new = dataclasses.replace(item, tags=tags, description=description)
-        if new != item:
-            self._items[item.id] = new if self.storage is None else self.storage.amend(new)
+        self._describe(item.id, tags=tags, description=description)
         if type(obj) is not ObjectOutline:
             self._tracker.track(item.id, obj)
 

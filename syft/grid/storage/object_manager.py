@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
@@ -40,7 +40,6 @@ class ObjectManager(ObjectArchive):
         storage: the store of published objects; None: they are only counted.
         quota: the quota of one user.
         node_quota: the quota of all users together.
-        users: quotas of individual users, by name.
         memory_limit: the memory limit of the process; None: no limit.
         keeps_values: whether values stay in memory; otherwise each is read on access.
     """
@@ -51,11 +50,10 @@ class ObjectManager(ObjectArchive):
         storage: Storage | None = None,
         quota: Quota = USER_QUOTA,
         node_quota: Quota = NODE_QUOTA,
-        users: Mapping[Any, Quota] | None = None,
         memory_limit: MemoryLimit | None = None,
         keeps_values: bool = True,
     ) -> None:
-        super().__init__(worker, storage, QuotaLedger(quota, node_quota, users))
+        super().__init__(worker, storage, QuotaLedger(quota, node_quota))
         self._keeps_values = keeps_values
         # Called with the id of each deleted object.
         self.removal_listeners: list[Callable[[ObjectId], None]] = []
@@ -255,21 +253,15 @@ class ObjectManager(ObjectArchive):
     def relabel(self, item: Item) -> Item:
         """Write tags and description of a stored object again."""
         with self._lock:
-            before = self._items[item.id]
-            new = dataclasses.replace(before, tags=item.tags, description=item.description)
             outline = dict.get(self.objects, item.id)
             if type(outline) is ObjectOutline:
                 outline.tags, outline.description = set(item.tags), item.description
-            self._items[item.id] = stored = self._store().amend(new)
-            return stored
+            return self._describe(item.id, tags=item.tags, description=item.description)
 
     def share(self, obj_id: ObjectId, users: Iterable[Any], public: bool) -> Item:
         """Replace the users who may read a stored object."""
         with self._lock:
-            before = self._items[obj_id]
-            new = dataclasses.replace(before, facts=before.facts.opened_to(users, public))
-            self._items[obj_id] = stored = new if self.storage is None else self.storage.amend(new)
-            return stored
+            return self._describe(obj_id, facts=self._items[obj_id].facts.opened_to(users, public))
 
     def discard(self, obj_id: ObjectId) -> None:
         """Remove a stored object that is hidden from searches and lists; does nothing if it does not exist."""
