@@ -447,7 +447,7 @@ def test_what_answers_there_is_not_told(nodes, alice, answer):
 
 def introductions():
     me = sy.local_worker
-    return introduction._made.setdefault(me, introduction.Introductions(me))
+    return introduction._made.setdefault(me, introduction.Introductions())
 
 
 def test_a_node_that_can_not_prove_itself(nodes, alice):
