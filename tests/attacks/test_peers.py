@@ -261,7 +261,9 @@ def test_another_client_does_not_take_the_place_of_a_party(hook, nodes, alice):
 
 
 def circles_of(node, user):
-    return [s.delegation for s in node.worker._sessions[:] if s.delegation is not None and s.client_id == user and not s.via]
+    return [
+        s.delegation for s in node.worker._sessions[:] if s.delegation is not None and s.client_id == user and not s.via
+    ]
 
 
 def test_an_introduction_is_that_of_one_session(hook, nodes, alice):

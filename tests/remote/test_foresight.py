@@ -7,7 +7,7 @@ import torch
 
 from syft.core.trees import iter_tensors
 from syft.workers.access.fake_execution import foresee
-from syft.workers.access.tensor_spec import TensorSpec, spec_of, leaves_of
+from syft.workers.access.tensor_spec import TensorSpec, leaves_of, spec_of
 from tests.depth import deep
 from tests.remote.sample import replaced
 from tests.remote.samples import allowed, samples
