@@ -449,7 +449,7 @@ def test_errors_do_not_reveal_what_listens_at_an_address(nodes, alice, answer):
 
 def introductions():
     me = sy.local_worker
-    return introduction._made.setdefault(me, introduction.Introductions(me))
+    return introduction._made.setdefault(me, introduction.Introductions())
 
 
 def test_a_node_that_can_not_prove_itself(nodes, alice):

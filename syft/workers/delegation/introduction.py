@@ -36,13 +36,12 @@ _SHARE = 0.8
 class Introductions:
     """The introductions that one client made."""
 
-    def __init__(self, client: BaseWorker) -> None:
-        self._client = weakref.ref(client)
+    def __init__(self) -> None:
         self.name = os.urandom(16).hex()
         # stream to the connecting worker -> stream to the worker it connects to -> expiry
         self._made: weakref.WeakKeyDictionary[Any, weakref.WeakKeyDictionary[Any, float]] = weakref.WeakKeyDictionary()
         # stream -> the client's timeout, as last reported to the worker
-        self._told: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
+        self._timeouts: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
 
     def make(self, streams: Sequence[Any]) -> None:
@@ -50,7 +49,7 @@ class Introductions:
         timeout = current().stream_timeout
         with self._lock:
             missing = self._missing(streams)
-            if missing or any(self._told.get(stream) != timeout for stream in streams):
+            if missing or any(self._timeouts.get(stream) != timeout for stream in streams):
                 self._introduce(streams, missing, timeout)
 
     def _missing(self, streams: Sequence[Any]) -> list[tuple[Any, Any]]:
@@ -75,11 +74,11 @@ class Introductions:
             for one, (token, proof, seconds) in secrets.items():
                 rows[one].append((other.location.id, address_of(other.location), token, proof))
                 until[one, other] = began + _FRESH * seconds
-        _together([functools.partial(self._tell, one, rows[one], timeout) for one in streams])
+        _together([functools.partial(self._send_secrets, one, rows[one], timeout) for one in streams])
         for (one, other), end in until.items():
             self._made.setdefault(one, weakref.WeakKeyDictionary())[other] = end
         for stream in streams:
-            self._told[stream] = timeout
+            self._timeouts[stream] = timeout
 
     def _admit(self, other: Any, pairs: list[tuple[Any, Any]]) -> dict[Any, tuple[bytes, bytes, float]]:
         """Request the secrets by which other workers may connect to a worker."""
@@ -90,7 +89,7 @@ class Introductions:
             raise SyftError(f"Worker {other.location.id!r} did not issue secrets for other workers.")
         return dict(zip(visitors, answer, strict=True))
 
-    def _tell(self, one: Any, rows: list[tuple[Any, ...]], timeout: float) -> None:
+    def _send_secrets(self, one: Any, rows: list[tuple[Any, ...]], timeout: float) -> None:
         # A little less than the client waits, so that it receives their errors.
         message = Operation(MEET, None, (self.name, _SHARE * timeout, *rows), {}, ())
         if rows:
@@ -127,7 +126,7 @@ def introduce(client: BaseWorker, workers: Iterable[Any]) -> None:
     introductions = _made.get(client)
     if introductions is None:
         with _making:
-            introductions = _made.setdefault(client, Introductions(client))
+            introductions = _made.setdefault(client, Introductions())
     if len(streams) > 1:
         introductions.make(streams)
 

@@ -42,7 +42,7 @@ METADATA_CALLS = frozenset(
 _METADATA_TYPES = (torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
-@dataclasses.dataclass(slots=True, eq=False)
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class ResultStore:
     """Stores the tensors of a result and describes it for the client."""
 

@@ -112,7 +112,7 @@ def give_object(worker: BaseWorker, session: Session, message: m.ObjectRequestMe
     return OutgoingObject(obj, session, obj_id, published, publisher, item)
 
 
-@dataclasses.dataclass(slots=True, eq=False)
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class OutgoingObject:
     """An object in a response; its claims leave with it once it has been copied or serialized."""
 
