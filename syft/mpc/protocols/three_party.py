@@ -134,12 +134,7 @@ class ThreeParty:
         return []
 
     async def receive_shares(self, count: int, **pieces: tuple[str, torch.Tensor | None]) -> dict[str, torch.Tensor]:
-        """Share values of the helper: party 0 draws its shares, party 1 receives the others. One round.
-
-        Args:
-            count: the number of elements of each value.
-            **pieces: the ring of each value, and, at the helper, the value.
-        """
+        """Share values of the helper, by ring: party 0 draws its shares, party 1 receives the others. One round."""
         if self.is_helper or self.first:
             shares = {name: RINGS[ring][0](self._lane, count) for name, (ring, _) in pieces.items()}
         if self.is_helper:

@@ -57,16 +57,8 @@ def sub(x: Operand, y: Operand, alpha: float = 1) -> Link:
     return fmt.link(ring_ops.sub(to_integers(x, fmt), _scaled(to_integers(y, fmt), alpha, fmt)))
 
 
-@rule(aten.rsub.Scalar, aten.rsub.Tensor)
-def rsub(x: Operand, y: Operand, alpha: float = 1) -> Link:
-    """Return y - alpha x."""
-    return sub(y, x, alpha)
-
-
-@rule(aten.neg.default)
-def neg(x: Link) -> Link:
-    """-x."""
-    return format_of(x).link(ring_ops.neg(content(x)))
+rule(aten.rsub.Scalar, aten.rsub.Tensor)(lambda x, y, alpha=1: sub(y, x, alpha))
+rule(aten.neg.default)(lambda x: format_of(x).link(ring_ops.neg(content(x))))
 
 
 @rule(aten.mul.Tensor, aten.mul.Scalar)
@@ -235,7 +227,4 @@ def power(x: Link, exponent: Number) -> Link:
     return fmt.link(result)
 
 
-@rule(aten.square.default)
-def square(x: Link) -> Link:
-    """x^2."""
-    return power(x, 2)
+rule(aten.square.default)(lambda x: power(x, 2))
