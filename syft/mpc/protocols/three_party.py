@@ -72,23 +72,11 @@ def digits(generator: Generator, count: int, nonzero: bool = False) -> torch.Ten
     return torch.from_numpy(table[np.concatenate(accepted)] if accepted else np.empty(0, np.uint8)).view(count, BITS)
 
 
-def _words(generator: Generator, count: int) -> torch.Tensor:
-    return generator.words(count)
-
-
-def _odd_words(generator: Generator, count: int) -> torch.Tensor:
-    return odd(generator.words(count))
-
-
-def _digit_subtract(value: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
-    return (value + (PRIME - share)) % PRIME
-
-
 # Ring -> functions that draw a uniform share for a number of elements, and compute the other share from it.
 RINGS: dict[str, tuple[Callable[[Generator, int], torch.Tensor], Callable[..., torch.Tensor]]] = {
-    "words": (_words, torch.sub),
-    "odd": (_odd_words, odd_subtract),
-    "digits": (digits, _digit_subtract),
+    "words": (lambda generator, count: generator.words(count), torch.sub),
+    "odd": (lambda generator, count: odd(generator.words(count)), odd_subtract),
+    "digits": (digits, lambda value, share: (value + (PRIME - share)) % PRIME),
 }
 
 

@@ -90,12 +90,6 @@ def floor_divide_public(x: Value, divisor: int) -> Value:
     return ring_ops.add(near, ring_ops.sub(reached, 2))
 
 
-def integer_quotient(x: Term, y: Term) -> Value:
-    """Divide whole numbers by private ones, rounding down, exactly (see the protocol `floor_divide` for its domain)."""
-    x, y = ring_ops.together([x, y])
-    return ring_ops.run("floor_divide", x, y)
-
-
 def divided(dividend: Term, divisor: Term, scale: int) -> Value:
     """Return dividend scale / divisor, and 0 where the divisor is zero."""
     if ring_ops.is_shared(dividend) or ring_ops.is_shared(divisor):
@@ -172,7 +166,7 @@ def floor_divide(x: Operand, y: Operand) -> Link:
     """Return x // y for a public whole number y, or of private whole numbers (below 2^58; x // 0 is not defined)."""
     fmt = format_of(x, y)
     if is_link(y) and fmt.model is None:
-        return fmt.link(integer_quotient(to_integers(x, fmt), to_integers(y, fmt)))
+        return fmt.link(ring_ops.run("floor_divide", *ring_ops.together([to_integers(x, fmt), to_integers(y, fmt)])))
     if not is_link(x) or isinstance(y, torch.Tensor) or is_link(y) or not float(y).is_integer() or y == 0:
         raise UnsupportedOperationError(
             "// by anything but a public whole number", "encrypted tensors", "Use / instead."
