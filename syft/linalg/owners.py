@@ -116,10 +116,7 @@ def revealed(link: AdditiveSharingTensor, bits: int) -> torch.Tensor:
 def gather(lists: dict[str, Sequence[torch.Tensor]], crypto_provider: WorkerOrId, hbc_worker: WorkerOrId) -> Owners:
     """Check all arguments before anything is shared, and concatenate the columns of each owner.
 
-    Args:
-        lists: argument name -> one pointer per owner; the last list is the dependent variable, one column.
-        crypto_provider: the worker that deals randomness.
-        hbc_worker: the worker that holds shares, but no rows.
+    `lists` are argument name -> one pointer per owner; the last list is the dependent variable, one column.
     """
     provider, helper = _third("crypto_provider", crypto_provider), _third("hbc_worker", hbc_worker)
     if provider.id == helper.id:
@@ -158,12 +155,16 @@ def _pointers(name: str, items: object) -> list[Any]:
     return list(items)
 
 
+def _common(numbers: dict[str, int], message: str) -> int:
+    """Return the number that all names have."""
+    if len(set(numbers.values())) > 1:
+        raise SyftError(message + ", ".join(f"{name} has {number}" for name, number in numbers.items()) + ".")
+    return next(iter(numbers.values()))
+
+
 def _same_length(pointers: dict[str, list[Any]]) -> int:
     lengths = {name: len(items) for name, items in pointers.items()}
-    if len(set(lengths.values())) > 1:
-        details = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise SyftError(f"All lists must have one pointer for each owner, but {details}.")
-    (count,) = set(lengths.values())
+    count = _common(lengths, "All lists must have one pointer for each owner, but ")
     if count < 2:
         raise SyftError(f"Encryption needs at least two owners, got {count}. Pass pointers to two owners or more.")
     return count
@@ -224,10 +225,7 @@ def _same_width(name: str, items: list[torch.Tensor]) -> int:
 
 def _same_rows(parts: dict[str, torch.Tensor], worker: BaseWorker) -> int:
     rows = {name: part.shape[0] for name, part in parts.items()}
-    if len(set(rows.values())) > 1:
-        details = ", ".join(f"{name} has {number}" for name, number in rows.items())
-        raise SyftError(f"The tensors of worker {worker.id!r} have different numbers of rows: {details}.")
-    (number,) = set(rows.values())
+    number = _common(rows, f"The tensors of worker {worker.id!r} have different numbers of rows: ")
     if not number:
         raise SyftError(f"Worker {worker.id!r} has no rows. Leave it out.")
-    return int(number)
+    return number

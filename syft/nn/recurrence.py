@@ -148,17 +148,9 @@ def _gates(x: Tensor, weights: Sequence[Weights], turn: Turn) -> list[Tensor]:
 def layer(
     kind: CellKind, x: Tensor, state: State, weights: Sequence[Weights], turn: Turn | None = None
 ) -> tuple[Tensor, State]:
-    """Run one layer over sequences.
+    """Run one layer over sequences [time, batch, features], with the weights of one direction, or of two.
 
-    Args:
-        kind: the kind of cell.
-        x: [time, batch, features].
-        state: the initial state, [direction, batch, features] each.
-        weights: of one direction, or of two.
-        turn: reverses sequences of different lengths.
-
-    Returns:
-        (outputs [time, batch, features of all directions], final state).
+    States are [direction, batch, features] each. Returns (outputs [time, batch, features of all directions], state).
     """
     if not x.shape[0]:
         raise RuntimeError("A recurrent layer needs sequences of at least one step.")
@@ -192,15 +184,9 @@ def layers(
     dropout: float = 0.0,
     turn: Turn | None = None,
 ) -> tuple[Tensor, State]:
-    """Run stacked layers over sequences [time, batch, features].
+    """Run stacked layers over sequences [time, batch, features]; states are [layer and direction, batch, features].
 
-    Args:
-        kind: the kind of cell.
-        x: the sequences.
-        state: the initial state, [layer and direction, batch, features] each.
-        weights: of each layer, those of each direction.
-        dropout: the probability of dropping an output of each layer except the last.
-        turn: as for `layer`.
+    `weights` are of each layer those of each direction; outputs of each layer except the last are dropped at random.
     """
     ends: list[State] = []
     for at, both in enumerate(weights):

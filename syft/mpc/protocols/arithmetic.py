@@ -227,16 +227,9 @@ def _triple_shapes(anchor: torch.Tensor, operation: str, a_size: Shape, b_size: 
 async def triple(
     party: Party, anchor: torch.Tensor, operation: str, a_size: Shape, b_size: Shape
 ) -> tuple[torch.Tensor, ...]:
-    """Return shares of uniform a and b and of their product, dealt by the crypto provider.
+    """Return shares of uniform a and b and of their product, dealt to the parties of any shared tensor, the anchor.
 
     1. The dealer deals. Nothing is opened. Rounds: 0.
-
-    Args:
-        party: this party.
-        anchor: any shared tensor: the triple is dealt to its parties.
-        operation: "mul" or "matmul".
-        a_size: the shape of a.
-        b_size: the shape of b.
     """
     triple_shape(operation, a_size, b_size)
     dealt = await party.deal("triple", operation, tuple(a_size), tuple(b_size), ())

@@ -13,13 +13,9 @@ ROOM = 1 << 21
 async def in_blocks(
     step: Callable[..., Awaitable[torch.Tensor]], weight: int, first: torch.Tensor, *others: torch.Tensor
 ) -> torch.Tensor:
-    """Run a step on blocks of the elements of tensors of one shape, and join the results.
+    """Run a step on one-dimensional blocks of tensors of one shape, and join the results, which have the same size.
 
-    Args:
-        step: takes a one-dimensional block of each tensor, and returns a tensor of the same size.
-        weight: the numbers that the step holds at once for one element.
-        first: a tensor.
-        *others: more tensors, of the same shape.
+    The step holds `weight` numbers at once for one element.
     """
     if first.numel() == 0:
         return torch.zeros(first.shape, dtype=torch.int64)

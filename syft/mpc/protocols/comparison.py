@@ -217,13 +217,8 @@ def _relu_shapes(x: torch.Tensor, bits: tuple[str, ...] = ()) -> Any:
 async def relu(party: Party, x: torch.Tensor, bits: tuple[str, ...] = ()) -> Any:
     """Compute max(x, 0), and on request the bits of the comparison as 1 or 0.
 
-    See `sign_of` for the steps: relu(x) = x (1 - bit) = x (1 - opened) - sign coin x. The bit says "x >= 0". To find
-    "x > 0" the sign of x - 1 is taken instead, and relu(x) = relu(x - 1) + (x > 0); both bits are found side by side.
-
-    Args:
-        party: this party.
-        x: the numbers.
-        bits: "ge" for where x >= 0, "gt" for where x > 0.
+    See `sign_of` for the steps: relu(x) = x (1 - bit) = x (1 - opened) - sign coin x. The bit "ge" says x >= 0. For
+    "gt", x > 0, the sign of x - 1 is taken instead, and relu(x) = relu(x - 1) + (x > 0); both are found side by side.
     """
     if x.numel() == 0:
         return tuple([x.clone()] * (1 + len(bits))) if bits else x.clone()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from syft.mpc.protocols.arithmetic import multiply, square
 from syft.mpc.protocols.comparison import negative
 from syft.mpc.protocols.lookup import polynomial
 from syft.mpc.protocols.matrices import UNIT, brought, matmul
+from syft.mpc.protocols.normalized_functions import kind_of
 from syft.mpc.protocols.thresholds import by_level, reached
 from syft.mpc.protocols.truncation import truncate
 from syft.mpc.ring import arithmetic
@@ -36,20 +36,12 @@ SIZES = 31
 
 
 @functools.lru_cache(maxsize=4)
-def _table(function: Callable[[Any], Any], end: float, first: int) -> tuple[torch.Tensor, int, int]:
-    """Return the table of a function up to `end`, from piece `first` on; how many bits it reads; and its shift."""
-    numbers = np.arange(first, PIECES + 1)
+def _table(name: str, end: float) -> tuple[torch.Tensor, int, int]:
+    """Return the table of a function from a quarter of `end` on; how many bits it reads; and its shift."""
+    numbers = np.arange(PIECES // 4, PIECES + 1)
     found = np.zeros((PIECES, DEGREE + 1))
-    found[numbers % PIECES] = fit(function, numbers * (end / PIECES), end / PIECES, DEGREE)
+    found[numbers % PIECES] = fit(kind_of(name).mantissa, numbers * (end / PIECES), end / PIECES, DEGREE)
     return whole_numbers(found, 1 << ROUGH, INNER)
-
-
-def _inverse_root(y: np.ndarray) -> Any:
-    return 1 / np.sqrt(y)
-
-
-def _inverse(y: np.ndarray) -> np.ndarray:
-    return 1 / y
 
 
 async def _inverse_roots(party: Party, y: torch.Tensor) -> torch.Tensor:
@@ -58,7 +50,7 @@ async def _inverse_roots(party: Party, y: torch.Tensor) -> torch.Tensor:
     A table gives 18 right bits; w (3 - y w^2) / 2 all of them. Rounds: 9.
     """
     low = 2 * UNIT - 6
-    table, inner, shift = _table(_inverse_root, 1.0, PIECES // 4)
+    table, inner, shift = _table("rsqrt", 1.0)
     w, short = await party.together(
         polynomial(party, y, table, low, low - inner, shift), truncate(party, y, 1 << (2 * UNIT - POINT))
     )
@@ -70,7 +62,7 @@ async def _inverse_roots(party: Party, y: torch.Tensor) -> torch.Tensor:
 async def reciprocals(party: Party, y: torch.Tensor, end: int = 1) -> torch.Tensor:
     """Return 1 / y, with 30 bits, for y in [end / 4, end] with as many; end is 1 or 2. Rounds: 7."""
     low = POINT + end.bit_length() - 7
-    table, inner, shift = _table(_inverse, float(end), PIECES // 4)
+    table, inner, shift = _table("reciprocal", float(end))
     w = await polynomial(party, y, table, low, low - inner, shift)
     product = await multiply(party, y, w, divisor=1 << ROUGH)
     rest = 2 * ONE - product if party.first else -product

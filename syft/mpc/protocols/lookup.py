@@ -123,14 +123,7 @@ def _joined(c: torch.Tensor, place: LookupPosition, table: torch.Tensor) -> list
 
 
 class Reading:
-    """The digits of private numbers, as one party has them.
-
-    Args:
-        party: the party.
-        place: the bits that were read.
-        opened: the numbers plus the mask, public.
-        dealt: this party's shares of rows and powers.
-    """
+    """The digits of private numbers, as one party has them: the public sum with the mask, and its dealt shares."""
 
     def __init__(self, party: Party, place: LookupPosition, opened: torch.Tensor, dealt: list[torch.Tensor]) -> None:
         self.party = party

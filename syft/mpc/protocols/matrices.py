@@ -67,13 +67,8 @@ async def brought(party: Party, a: torch.Tensor) -> tuple[torch.Tensor, torch.Te
 async def series(party: Party, e: torch.Tensor, x: torch.Tensor, bits: int, lost: tuple[int, ...]) -> torch.Tensor:
     """Return (I + E)(I + E^2)(I + E^4)... x. Rounds: 2 for each factor.
 
-    Args:
-        party: this party.
-        e: a matrix with eigenvalues in [0, 1), with some fractional bits.
-        x: a matrix of numbers below 2^30.
-        bits: the fractional bits of e, up to 30.
-        lost: for each factor, the fractional bits that x loses. It grows, and should stay below 2^30; but
-            early rounding errors grow with it, so bits are dropped as late as possible.
+    E has eigenvalues in [0, 1), and up to 30 fractional bits. x grows, and should stay below 2^30, so it loses some
+    fractional bits with each factor; early rounding errors grow with it, so bits are dropped as late as possible.
     """
     one = torch.eye(e.shape[-1], dtype=torch.int64) * (1 << bits if party.first else 0)
     for number, fewer in enumerate(lost, 1):
@@ -86,16 +81,9 @@ async def series(party: Party, e: torch.Tensor, x: torch.Tensor, bits: int, lost
 
 
 async def newton(party: Party, a: torch.Tensor, x: torch.Tensor, bits: tuple[int, int, int], finer: int = 0) -> Any:
-    """Return x + R x and R, for R = I - x a: doubles the correct bits of the inverse x of a.
+    """Return x + R x and R, for R = I - x a: doubles the correct bits of the inverse x of a. Rounds: 4.
 
-    Args:
-        party: this party.
-        a: a matrix.
-        x: an approximation of its inverse.
-        bits: the fractional bits of a, of x, of R.
-        finer: the number of further bits of the result.
-
-    Rounds: 4.
+    `bits` are the fractional bits of a, of x and of R; the result has `finer` more than x.
     """
     of_a, of_x, of_rest = bits
     rest = identity_less(party, await matmul(party, x, a, 1 << (of_a + of_x - of_rest)), of_rest)

@@ -29,12 +29,8 @@ async def tournament(
 
     Rounds: 7 a level, log2 of the number of candidates levels. Bytes: under 20 for each of the candidates.
 
-    Args:
-        party: this party.
-        x: the columns.
-        largest: whether to find the largest, or else the smallest.
-        rows: other values of the candidates; those of the winners are returned too, chosen with the same bits.
-        path: gets for each level where a >= b, as 1 or 0.
+    `rows` are other values of the candidates; those of the winners are returned too, chosen with the same bits. `path`
+    gets for each level where a >= b, as 1 or 0.
     """
     values = x if largest else -x
     while values.shape[0] > 1:

@@ -130,12 +130,7 @@ async def bring(party: Party, x: torch.Tensor, sizes: Sizes) -> tuple[torch.Tens
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Factor:
-    """A factor of the mantissa, for numbers of some sizes.
-
-    Attributes:
-        values: level by level; 0 for the other sizes.
-        divisor: the divisor of the product.
-    """
+    """A factor of the mantissa, level by level (0 for other sizes), and the divisor of the product."""
 
     values: list[int]
     divisor: int

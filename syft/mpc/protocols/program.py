@@ -35,11 +35,7 @@ _PLAIN = frozenset({int, float, bool, str, type(None), torch.Size})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Use:
-    """An argument that is a value of the program.
-
-    Attributes:
-        number: the number of the value.
-    """
+    """An argument that is a value of the program, by its number."""
 
     number: int
 
@@ -104,14 +100,7 @@ def _read_step(row: object, known: int, parties: int) -> ProgramStep:
 
 
 def read(steps: object, outputs: object, given: int, parties: int) -> list[ProgramStep]:
-    """Read the steps of a program that may come from anyone.
-
-    Args:
-        steps: rows of name, arguments, options and number of results.
-        outputs: the numbers of the values that it returns.
-        given: the number of given values.
-        parties: the number of parties; with 0, steps that need a helper are allowed.
-    """
+    """Read the steps of a program that may come from anyone; with 0 parties, steps that need a helper are allowed."""
     limit = current().max_plan_operations
     if type(steps) is not tuple or len(steps) > limit:
         raise ProtocolError(f"A program has at most {limit} steps (syft.config: max_plan_operations).")
@@ -138,14 +127,7 @@ def fill(argument: Any, values: dict[int, Any]) -> Any:
 
 
 class _Running:
-    """A program while it runs, at one party.
-
-    Args:
-        party: this party.
-        given: the given values.
-        steps: the steps.
-        outputs: the numbers of the values it returns.
-    """
+    """A program while it runs, at one party."""
 
     def __init__(
         self, party: Party, given: tuple[Any, ...], steps: list[ProgramStep], outputs: tuple[int, ...]

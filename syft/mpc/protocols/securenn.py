@@ -25,11 +25,7 @@ Step = Callable[[ThreeParty, torch.Tensor | None, int], Awaitable[torch.Tensor |
 
 
 class AnyParties:
-    """The operations of the protocols below, for any number of parties: the default protocols.
-
-    Args:
-        party: this party.
-    """
+    """The operations of the protocols below, for any number of parties: the default protocols."""
 
     def __init__(self, party: Party) -> None:
         self.party = party
@@ -44,11 +40,7 @@ class AnyParties:
 
 
 class WithHelper(AnyParties):
-    """The same for two parties and a helper. At the helper shares are zeros, for their shapes.
-
-    Args:
-        trio: the connections of this participant to the other two.
-    """
+    """The same for two parties and a helper. At the helper shares are zeros, for their shapes."""
 
     def __init__(self, trio: ThreeParty) -> None:
         super().__init__(trio.party)

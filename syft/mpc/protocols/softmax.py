@@ -27,11 +27,6 @@ PIECES = 128
 DEGREE = 3
 
 
-def _last_size(count: int, scale: int) -> int:
-    """Return the size (see `normalized_functions`) of the sum of `count` exponentials, the largest of them one."""
-    return (count * (scale + 2)).bit_length() // 2
-
-
 @functools.lru_cache(maxsize=32)
 def _few(log: bool, scale: int, out: int) -> tuple[torch.Tensor, int, int, int, int]:
     """Return the table of 1 / x, or log(x), for x from 1 to 15, and the options that go with it."""
@@ -50,13 +45,9 @@ async def _of_sum(party: Party, total: torch.Tensor, count: int, inner: int, out
     """Return the reciprocal, or the logarithm, of sums in one dimension; they have `inner` units to one."""
     if count <= FEW:
         return await polynomial(party, total, *_few(log, inner, out))
-    sizes = sizes_between((inner - 2).bit_length() // 2 - 1, _last_size(count, inner), False, True)
+    # The sum of `count` exponentials, the largest of them one, has a size (see `normalized_functions`) in this range.
+    sizes = sizes_between((inner - 2).bit_length() // 2 - 1, (count * (inner + 2)).bit_length() // 2, False, True)
     return await root_of(party, total, "log" if log else "reciprocal", sizes, inner, out)
-
-
-def _finer(scale: int, least: int) -> int:
-    """Return a scale times a power of two that is not less than another one."""
-    return scale << max((least // scale).bit_length(), 0)
 
 
 @protocol("softmax", rounds="7 log2(k) + 13 (k > 15: 23)", bytes="140",
@@ -82,7 +73,7 @@ async def softmax(party: Party, x: torch.Tensor, dim: int, scale: int, log: bool
     count = rows.shape[0]
     largest, _ = await tournament(party, rows, True)
     rest = arithmetic.sub(rows, largest)
-    inner, out = INNER, scale if log else _finer(scale, FINER)
+    inner, out = INNER, scale if log else scale << (FINER // scale).bit_length()
     raised = await exp(party, rest, scale, inner, negative=True)
     total = raised.sum(0)
     found = (await _of_sum(party, total.reshape(-1), count, inner, out, log)).view(total.shape)

@@ -72,23 +72,11 @@ def digits(generator: Generator, count: int, nonzero: bool = False) -> torch.Ten
     return torch.from_numpy(table[np.concatenate(accepted)] if accepted else np.empty(0, np.uint8)).view(count, BITS)
 
 
-def _words(generator: Generator, count: int) -> torch.Tensor:
-    return generator.words(count)
-
-
-def _odd_words(generator: Generator, count: int) -> torch.Tensor:
-    return odd(generator.words(count))
-
-
-def _digit_subtract(value: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
-    return (value + (PRIME - share)) % PRIME
-
-
 # Ring -> functions that draw a uniform share for a number of elements, and compute the other share from it.
 RINGS: dict[str, tuple[Callable[[Generator, int], torch.Tensor], Callable[..., torch.Tensor]]] = {
-    "words": (_words, torch.sub),
-    "odd": (_odd_words, odd_subtract),
-    "digits": (digits, _digit_subtract),
+    "words": (lambda generator, count: generator.words(count), torch.sub),
+    "odd": (lambda generator, count: odd(generator.words(count)), odd_subtract),
+    "digits": (digits, lambda value, share: (value + (PRIME - share)) % PRIME),
 }
 
 
@@ -134,12 +122,7 @@ class ThreeParty:
         return []
 
     async def receive_shares(self, count: int, **pieces: tuple[str, torch.Tensor | None]) -> dict[str, torch.Tensor]:
-        """Share values of the helper: party 0 draws its shares, party 1 receives the others. One round.
-
-        Args:
-            count: the number of elements of each value.
-            **pieces: the ring of each value, and, at the helper, the value.
-        """
+        """Share values of the helper, by ring: party 0 draws its shares, party 1 receives the others. One round."""
         if self.is_helper or self.first:
             shares = {name: RINGS[ring][0](self._lane, count) for name, (ring, _) in pieces.items()}
         if self.is_helper:

@@ -228,10 +228,7 @@ def elu(x: Link, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> 
     return cache_bits(made, gt=recall(x, "gt")) if alpha >= 0 else made
 
 
-@rule(aten.celu.default)
-def celu(x: Link, alpha: float = 1.0) -> Link:
-    """Return x where it is positive, else alpha (e^(x / alpha) - 1)."""
-    return elu(x, alpha, 1, 1 / alpha)
+rule(aten.celu.default)(lambda x, alpha=1.0: elu(x, alpha, 1, 1 / alpha))
 
 
 @rule(aten.elu_backward.default, in_place=False)

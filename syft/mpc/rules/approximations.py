@@ -176,46 +176,28 @@ for _operation, _function in _COMPOSED.items():
 # --- gradients --------------------------------------------------------------------------------------------------
 
 
-@rule(aten.sigmoid_backward.default, in_place=False)
-def sigmoid_backward(grad: AnyTensor, result: AnyTensor) -> Link:
-    """Gradient of sigmoid, from its result."""
-    return mul(grad, mul(result, sub(1, result)) if is_link(result) else result * (1 - result))
-
-
-@rule(aten.tanh_backward.default, in_place=False)
-def tanh_backward(grad: AnyTensor, result: AnyTensor) -> Link:
-    """Gradient of tanh, from its result."""
-    return mul(grad, sub(1, mul(result, result)) if is_link(result) else 1 - result * result)
-
-
 def slope(name: str, x: AnyTensor, plain: Plain | None = None) -> AnyTensor:
     """Return the derivative of a function at public or private numbers."""
     plain = plain or SLOPES[name]
     return piecewise(x, name, plain) if is_link(x) else plain(x.double())
 
 
-@rule(aten.gelu_backward.default, in_place=False)
-def gelu_backward(grad: AnyTensor, x: AnyTensor, approximate: str = "none") -> Link:
-    """Gradient of gelu."""
-    return mul(grad, slope(f"{_GELU[approximate]}_slope", x))
+def _sigmoid_at(x: AnyTensor, factor: float) -> AnyTensor:
+    return slope("sigmoid", mul(x, factor) if is_link(x) else x * factor, torch.sigmoid)
 
 
-for _name in ("silu", "mish"):
-    rule(getattr(aten, f"{_name}_backward").default, in_place=False)(
-        lambda grad, x, name=f"{_name}_slope": mul(grad, slope(name, x))
-    )
-
-
-@rule(aten.softplus_backward.default, in_place=False)
-def softplus_backward(grad: AnyTensor, x: AnyTensor, beta: float = 1, threshold: float = 20) -> Link:
-    """Gradient of softplus."""
-    return mul(grad, slope("sigmoid", mul(x, beta) if is_link(x) else x * beta, torch.sigmoid))
-
-
-@rule(aten.log_sigmoid_backward.default, in_place=False)
-def log_sigmoid_backward(grad: AnyTensor, x: AnyTensor, buffer: object) -> Link:
-    """Gradient of log(sigmoid(x)): sigmoid(-x)."""
-    return mul(grad, slope("sigmoid", mul(x, -1) if is_link(x) else -x, torch.sigmoid))
+# Gradients of sigmoid and tanh use the result y, others the argument x.
+_GRADIENTS: dict[str, Callable[..., Link]] = {
+    "sigmoid": lambda grad, y: mul(grad, mul(y, sub(1, y)) if is_link(y) else y * (1 - y)),
+    "tanh": lambda grad, y: mul(grad, sub(1, mul(y, y)) if is_link(y) else 1 - y * y),
+    "gelu": lambda grad, x, approximate="none": mul(grad, slope(f"{_GELU[approximate]}_slope", x)),
+    "silu": lambda grad, x: mul(grad, slope("silu_slope", x)),
+    "mish": lambda grad, x: mul(grad, slope("mish_slope", x)),
+    "softplus": lambda grad, x, beta=1, threshold=20: mul(grad, _sigmoid_at(x, beta)),
+    "log_sigmoid": lambda grad, x, buffer: mul(grad, _sigmoid_at(x, -1)),
+}
+for _name, _gradient in _GRADIENTS.items():
+    rule(getattr(aten, f"{_name}_backward").default, in_place=False)(_gradient)
 
 
 # --- softmax ------------------------------------------------------------------------------------------------------

@@ -57,16 +57,8 @@ def sub(x: Operand, y: Operand, alpha: float = 1) -> Link:
     return fmt.link(ring_ops.sub(to_integers(x, fmt), _scaled(to_integers(y, fmt), alpha, fmt)))
 
 
-@rule(aten.rsub.Scalar, aten.rsub.Tensor)
-def rsub(x: Operand, y: Operand, alpha: float = 1) -> Link:
-    """Return y - alpha x."""
-    return sub(y, x, alpha)
-
-
-@rule(aten.neg.default)
-def neg(x: Link) -> Link:
-    """-x."""
-    return format_of(x).link(ring_ops.neg(content(x)))
+rule(aten.rsub.Scalar, aten.rsub.Tensor)(lambda x, y, alpha=1: sub(y, x, alpha))
+rule(aten.neg.default)(lambda x: format_of(x).link(ring_ops.neg(content(x))))
 
 
 @rule(aten.mul.Tensor, aten.mul.Scalar)
@@ -96,12 +88,6 @@ def floor_divide_public(x: Value, divisor: int) -> Value:
     marks = torch.tensor([divisor, 2 * divisor, 0, -divisor]).view(-1, *[1] * len(ring_ops.shape_of(x)))
     reached = ring_ops.total(ring_ops.negative(ring_ops.sub(rest, marks), invert=True), [0])
     return ring_ops.add(near, ring_ops.sub(reached, 2))
-
-
-def integer_quotient(x: Term, y: Term) -> Value:
-    """Divide whole numbers by private ones, rounding down, exactly (see the protocol `floor_divide` for its domain)."""
-    x, y = ring_ops.together([x, y])
-    return ring_ops.run("floor_divide", x, y)
 
 
 def divided(dividend: Term, divisor: Term, scale: int) -> Value:
@@ -180,7 +166,7 @@ def floor_divide(x: Operand, y: Operand) -> Link:
     """Return x // y for a public whole number y, or of private whole numbers (below 2^58; x // 0 is not defined)."""
     fmt = format_of(x, y)
     if is_link(y) and fmt.model is None:
-        return fmt.link(integer_quotient(to_integers(x, fmt), to_integers(y, fmt)))
+        return fmt.link(ring_ops.run("floor_divide", *ring_ops.together([to_integers(x, fmt), to_integers(y, fmt)])))
     if not is_link(x) or isinstance(y, torch.Tensor) or is_link(y) or not float(y).is_integer() or y == 0:
         raise UnsupportedOperationError(
             "// by anything but a public whole number", "encrypted tensors", "Use / instead."
@@ -235,7 +221,4 @@ def power(x: Link, exponent: Number) -> Link:
     return fmt.link(result)
 
 
-@rule(aten.square.default)
-def square(x: Link) -> Link:
-    """x^2."""
-    return power(x, 2)
+rule(aten.square.default)(lambda x: power(x, 2))

@@ -43,14 +43,7 @@ def _key(name: str, other: Operand) -> tuple[str, Any]:
 
 
 def note(link: Link, name: str, fact: object, other: Operand = 0) -> Link:
-    """Cache a fact with a link.
-
-    Args:
-        link: the link.
-        name: of the fact: "gt" for where the link is greater than `other`, "ge" for where it is not less; or another.
-        fact: bits as integers 1 and 0, or another value for another name.
-        other: the number, the link or the plain tensor that the link was compared with.
-    """
+    """Cache a fact with a link: for "gt" and "ge", bits as integers of its comparison with another operand."""
     about = _Other(other) if is_link(other) or isinstance(other, torch.Tensor) else None
     if watch.note is not None:
         watch.note(link)

@@ -278,11 +278,7 @@ def clamp(
 def between(x: Link, low: torch.Tensor | Number, high: torch.Tensor | Number, strict: bool) -> Link:
     """Return x clamped to public bounds: low + high - x + relu(x - low) - relu(high - x), both in the same rounds.
 
-    Args:
-        x: the link.
-        low: the lower bound.
-        high: the upper bound; where it is below the lower one, it wins, as in torch.
-        strict: whether the gradient excludes elements at the bounds.
+    Where the upper bound is below the lower one, it wins, as in torch. If strict, the gradient excludes the bounds.
     """
     fmt = format_of(x)
     minimum_bound = torch.minimum(torch.as_tensor(low), torch.as_tensor(high))
@@ -318,10 +314,8 @@ def _count(x: Link) -> Value:
     return ring_ops.total(ring_ops.zero(content(x), invert=True))
 
 
-@rule(aten.isnan.default, aten.isinf.default, in_place=False)
-def is_never_true(x: Link) -> torch.Tensor:
-    """Return public False: encoded numbers are never NaN or infinite."""
-    return torch.zeros(tuple(x.shape), dtype=torch.bool)
+# Encoded numbers are never NaN or infinite.
+rule(aten.isnan.default, aten.isinf.default, in_place=False)(lambda x: torch.zeros(tuple(x.shape), dtype=torch.bool))
 
 
 @rule(aten.equal.default, aten.allclose.default, in_place=False)

@@ -42,13 +42,7 @@ def public_part(grad: AnyTensor | float) -> AnyTensor | float:
 
 
 def chain_rule(slope: AnyTensor, grad: AnyTensor | float, count: float = 1) -> Link:
-    """Return the derivative of a loss times the incoming gradient, divided by a public number.
-
-    Args:
-        slope: the derivative of the loss, private or public.
-        grad: the gradient of the loss.
-        count: the divisor: the number of elements, for means.
-    """
+    """Return the slope of a loss times the incoming gradient, divided by a count: that of elements, for means."""
     fmt = finer(format_of(slope, grad), count)
     factor = public_part(grad)
     if is_link(factor):

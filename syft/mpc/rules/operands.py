@@ -107,7 +107,9 @@ def to_integers(operand: Operand, fmt: FixedPointFormat) -> Value | int:
         return ring_ops.scale(operand, fmt.scale)
     if isinstance(operand, torch.Tensor):
         if fmt.model is None and operand.is_floating_point():
-            operand = _integers_of_floats(operand)
+            if not torch.equal(operand, operand.round()):
+                raise not_whole_error()
+            operand = operand.to(torch.int64)
         return encode_plain(operand, fmt.scale, fmt.field)
     return to_integer(operand, fmt)
 
@@ -154,12 +156,6 @@ def to_integer(number: object, fmt: FixedPointFormat) -> int:
     if fmt.model is None and not isinstance(plain, int):
         raise not_whole_error()
     return encode_number(plain, fmt.scale, fmt.field)
-
-
-def _integers_of_floats(tensor: torch.Tensor) -> torch.Tensor:
-    if not torch.equal(tensor, tensor.round()):
-        raise not_whole_error()
-    return tensor.to(torch.int64)
 
 
 def not_whole_error() -> SyftError:

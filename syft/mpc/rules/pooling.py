@@ -63,16 +63,7 @@ def regular(
     sizes: Sizes, kernel: Sizes, stride: Sizes = (), padding: Sizes = (0,),
     dilation: Sizes = (1,), ceil: bool = False,
 ) -> Windows:  # fmt: skip
-    """Return windows of one size at a constant stride.
-
-    Args:
-        sizes: the image's size along each dimension.
-        kernel: the size of a window.
-        stride: the distance between windows; the size of a window by default.
-        padding: the padding on both sides.
-        dilation: the distance between elements of a window.
-        ceil: whether the last window may exceed the padding.
-    """
+    """Return windows of one size at a constant stride, as in torch's pooling; ceil lets the last exceed the padding."""
     count = len(sizes)
     kernels = each(kernel, count)
     options = (kernels, each(stride, count, kernels), each(padding, count, (0,)), each(dilation, count, (1,)))
@@ -103,12 +94,7 @@ def _number_of(size: int, kernel: int, stride: int, padding: int, dilation: int,
 
 
 def adaptive(sizes: Sizes, wanted: int | Sizes) -> Windows:
-    """Return a given number of windows that cover the image; sizes differ by at most one element.
-
-    Args:
-        sizes: the image's size along each dimension.
-        wanted: the number of windows along each dimension; None for the size of the image.
-    """
+    """Return a wanted number of windows (None: as many as elements) that cover the image, almost equal in size."""
     axes = []
     options: list[int | None] = [*each(wanted, len(sizes))]
     for size, option in zip(sizes, options, strict=True):

@@ -161,10 +161,9 @@ def std(x: Link, dim: Dims = None, correction: float | None = 1, keepdim: bool =
     return fmt.link(_root_of_squares(distance, dims, keepdim, fmt, count))
 
 
-@rule(aten.std_mean.correction, in_place=False)
-def std_and_mean(x: Link, dim: Dims = None, correction: float | None = 1, keepdim: bool = False) -> tuple[Link, Link]:
-    """Standard deviation and mean along dimensions."""
-    return std(x, dim, correction, keepdim), mean(x, dim, keepdim)
+rule(aten.std_mean.correction, in_place=False)(
+    lambda x, dim=None, correction=1, keepdim=False: (std(x, dim, correction, keepdim), mean(x, dim, keepdim))
+)
 
 
 @rule(aten.linalg_vector_norm.default, in_place=False)

@@ -230,9 +230,9 @@ def product(operation: str, x: Operand, y: Operand, fmt: FixedPointFormat | None
     if not is_link(y):
         return _by_public(operation, x, y, fmt, False, options)
     x, y = with_room(x, y)
-    divisor = format_of(x).scale * format_of(y).scale // fmt.scale
+    divisor = _scale(x) * _scale(y) // fmt.scale
     made = ring_ops.product(operation, content(x), content(y), max(divisor, 1), **options)
-    return made if divisor else ring_ops.scale(made, fmt.scale // (format_of(x).scale * format_of(y).scale))
+    return made if divisor else ring_ops.scale(made, fmt.scale // (_scale(x) * _scale(y)))
 
 
 def _by_public(
@@ -248,11 +248,11 @@ def _by_public(
 
 def with_room(x: Link, y: Link) -> tuple[Link, Link]:
     """Return two links with few enough digits for their product to have ten bits before the point."""
-    if format_of(x).scale * format_of(y).scale <= 1 << PRODUCT_BITS:
+    if _scale(x) * _scale(y) <= 1 << PRODUCT_BITS:
         return x, y
     same = x is y
-    x = _rounded(x, max((1 << PRODUCT_BITS) // format_of(y).scale, 1 << PRODUCT_BITS // 2))
-    return x, x if same else _rounded(y, (1 << PRODUCT_BITS) // format_of(x).scale)
+    x = _rounded(x, max((1 << PRODUCT_BITS) // _scale(y), 1 << PRODUCT_BITS // 2))
+    return x, x if same else _rounded(y, (1 << PRODUCT_BITS) // _scale(x))
 
 
 def _rounded(link: Link, max_scale: int) -> Link:
@@ -260,6 +260,10 @@ def _rounded(link: Link, max_scale: int) -> Link:
         return link
     fmt = coarser(link, max_scale.bit_length() - 1)
     return fmt.link(in_format(link, fmt))
+
+
+def _scale(link: Link) -> int:
+    return link.scale if isinstance(link, FixedPrecisionTensor) else 1
 
 
 def times(value: Value, number: torch.Tensor | Number, fmt: FixedPointFormat) -> Value:

@@ -82,12 +82,9 @@ def variance(x: Link, dim: Dims = None, correction: float | None = 1, keepdim: b
     return fmt.link(times(summed, 1 / count, fmt) if count % 1 else ring_ops.truncate(summed, int(count)))
 
 
-@rule(aten.var_mean.correction, in_place=False)
-def variance_and_mean(
-    x: Link, dim: Dims = None, correction: float | None = 1, keepdim: bool = False
-) -> tuple[Link, Link]:
-    """Variance and mean along dimensions."""
-    return variance(x, dim, correction, keepdim), mean(x, dim, keepdim)
+rule(aten.var_mean.correction, in_place=False)(
+    lambda x, dim=None, correction=1, keepdim=False: (variance(x, dim, correction, keepdim), mean(x, dim, keepdim))
+)
 
 
 # --- products -----------------------------------------------------------------------------------------------

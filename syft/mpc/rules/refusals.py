@@ -61,31 +61,23 @@ def refuse_number(x: AnyTensor, *args: object, **kwargs: object) -> Link:
     )
 
 
-@rule(
+def _refuse(call: str, hint: str, x: AnyTensor, *args: object, **kwargs: object) -> Any:
+    raise UnsupportedOperationError(call, type(x).__name__, hint)
+
+
+rule(
     aten.transpose_.default, aten.swapaxes_.default, aten.swapdims_.default, aten.t_.default, aten.squeeze_.default,
     aten.squeeze_.dim, aten.squeeze_.dims, aten.unsqueeze_.default, aten.fill_diagonal_.default, aten.pow_.Tensor,
     aten.float_power_.Scalar, aten.float_power_.Tensor, aten.as_strided_.default, aten.resize_.default,
     in_place=False,
-)  # fmt: skip
-def refuse_in_place(x: AnyTensor, *args: object, **kwargs: object) -> Link:
-    """Refuse to change a shape in place, and other in-place calls without a rule."""
-    raise UnsupportedOperationError(
-        "This in-place form", type(x).__name__, "Use the form that is not in place: x = x.t()."
-    )
-
-
-def refuse_random(x: AnyTensor, *args: object, **kwargs: object) -> Any:
-    """Refuse to fill an encrypted tensor with random numbers."""
-    raise UnsupportedOperationError(
-        "Filling with random numbers in place", type(x).__name__, "Make them plain: x + torch.randn(x.shape)."
-    )
-
-
+)(functools.partial(_refuse, "This in-place form", "Use the form that is not in place: x = x.t()."))  # fmt: skip
 rule(
     aten.normal_.default, aten.uniform_.default, aten.random_.default, getattr(aten.random_, "from"), aten.random_.to,
     aten.exponential_.default, aten.log_normal_.default, aten.cauchy_.default, aten.geometric_.default,
     in_place=False,
-)(refuse_random)  # fmt: skip
+)(functools.partial(
+    _refuse, "Filling with random numbers in place", "Make them plain: x + torch.randn(x.shape)."
+))  # fmt: skip
 
 
 @functools.cache

@@ -71,12 +71,7 @@ def _by_reciprocal(y: AnyTensor, z: FixedPrecisionTensor, fmt: FixedPointFormat)
     return fmt.link(product("mul", y, inverse, fmt))
 
 
-@rule(aten.lerp.Scalar, aten.lerp.Tensor)
-def lerp(x: AnyTensor, y: Operand, weight: AnyTensor) -> Link:
-    """Return x + weight (y - x)."""
-    return add(x, mul(sub(y, x), weight))
-
-
+rule(aten.lerp.Scalar, aten.lerp.Tensor)(lambda x, y, weight: add(x, mul(sub(y, x), weight)))
 rule(aten.maximum.out, in_place=False, views=True)(lambda x, y, out: write(out, maximum(x, y), "out="))
 rule(aten.minimum.out, in_place=False, views=True)(lambda x, y, out: write(out, minimum(x, y), "out="))
 
@@ -97,10 +92,7 @@ def native_dropout(x: Link, probability: float, train: bool | None) -> tuple[Lin
     return fmt.link(times(content(kept), 1 / (1 - probability), fmt) if probability < 1 else content(kept)), mask
 
 
-@rule(aten.native_dropout_backward.default, in_place=False)
-def native_dropout_backward(grad: AnyTensor, mask: AnyTensor, scale: float) -> Link:
-    """Gradient of dropout."""
-    return mul(mul(grad, mask), scale)
+rule(aten.native_dropout_backward.default, in_place=False)(lambda grad, mask, scale: mul(mul(grad, mask), scale))
 
 
 @rule(aten.bernoulli_.float, in_place=False, views=True)
