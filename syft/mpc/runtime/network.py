@@ -88,7 +88,8 @@ class Runtime:
             started = time.perf_counter()
             start: Start | None = None
             for attempt in range(attempts):
-                run = PartyRun(group, message, attempt)
+                if attempt:
+                    run = PartyRun(group, message, attempt)
                 try:
                     start = start or prepare()[0]
                     group.connect_pinned(run.timeout)
