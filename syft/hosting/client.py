@@ -31,8 +31,8 @@ Shapes = tuple[tuple[int, ...], ...]
 ArgsShape = Sequence[Sequence[int]]
 
 
-def as_plan(model: object, args_shape: ArgsShape | None = None) -> Plan:
-    """Return a model as a built plan; a module needs its input shapes, as [(1, 64)]."""
+def plain_plan(model: object, args_shape: ArgsShape | None = None) -> Plan:
+    """Return a model as a built plan with a plain, local state; a module needs its input shapes, as [(1, 64)]."""
     if isinstance(model, torch.nn.Module):
         if args_shape is None:
             raise ModelError(
@@ -46,17 +46,11 @@ def as_plan(model: object, args_shape: ArgsShape | None = None) -> Plan:
         if args_shape is None:
             raise ModelError(f"The plan {model.name!r} is not built. Build it first with plan.build(*examples).")
         model.build(*Plan._create_placeholders(args_shape))
-    return model
-
-
-def plain_plan(model: object, args_shape: ArgsShape | None = None) -> Plan:
-    """Return a model as a built plan with a plain, local state."""
-    plan = as_plan(model, args_shape)
-    if not all(is_plain(tensor) for tensor in plan.state.tensors()):
+    if not all(is_plain(tensor) for tensor in model.state.tensors()):
         raise ModelError(
-            f"The state of the plan {plan.name!r} is remote or encrypted. Host a plan with a plain, local state."
+            f"The state of the plan {model.name!r} is remote or encrypted. Host a plan with a plain, local state."
         )
-    return plan
+    return model
 
 
 def shapes_of(plan: Plan) -> Shapes:

@@ -10,7 +10,7 @@ import torch
 
 from syft import config
 from syft.messaging.message import RunMessage
-from syft.mpc.runtime.cost_meter import Cost, RunCost
+from syft.mpc.runtime.cost_meter import RunCost
 from syft.mpc.runtime.network import Runtime
 from syft.workers.process.child import ProcessPeer, ServedWorker
 from syft.workers.transport import handshake
@@ -85,7 +85,7 @@ class World:
         """Return the cost of all runs of the client "me" at a worker."""
         total = RunCost()
         for _, *figures in self.workers[name].mpc_runtime.notes._noted["me"]:
-            total.add(Cost(*figures))
+            total.add(RunCost(*figures, 1))
         return total
 
 

@@ -190,7 +190,7 @@ class TestProcesses:
 
 def test_the_costs_kept_by_a_worker_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost_meter, "MAX_NOTED", 2)
-    notes, cost = cost_meter.CostNotes(), cost_meter.Cost(0.5, 1, 2, 3)
+    notes, cost = cost_meter.CostNotes(), cost_meter.RunCost(0.5, 1, 2, 3, 1)
     notes.add("me", 0, cost)  # nobody asked yet
     notes.begin("me")
     for run in range(3):

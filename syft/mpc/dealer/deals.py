@@ -96,29 +96,26 @@ class DealerContext:
         self.corrections: list[torch.Tensor] = []
         self.commons: list[torch.Tensor] = []
 
-    def random(self, shape: Shape) -> Dealt:
+    def random(self, shape: Shape, xor: bool = False) -> Dealt:
         """Deal uniform shares of a uniform value."""
-        return Dealt([generator.words(*shape) for generator in self.generators], False)
+        return Dealt([generator.words(*shape) for generator in self.generators], xor)
 
     def random_bits(self, shape: Shape) -> Dealt:
         """Deal uniform shares of uniform bits, 64 in a word."""
-        return Dealt([generator.words(*shape) for generator in self.generators], True)
+        return self.random(shape, xor=True)
 
-    def fixed(self, shape: Shape, compute: Compute) -> Dealt:
+    def fixed(self, shape: Shape, compute: Compute, xor: bool = False) -> Dealt:
         """Deal shares of a value that the dealer computes."""
         value = compute()
         shares = [generator.words(*shape) for generator in self.generators[:-1]]
-        last = arithmetic.sub(value, combine(shares, False))
+        others = combine(shares, xor)
+        last = value ^ others if xor else arithmetic.sub(value, others)
         self.corrections.append(last)
-        return Dealt([*shares, last], False, value)
+        return Dealt([*shares, last], xor, value)
 
     def fixed_bits(self, shape: Shape, compute: Compute) -> Dealt:
         """Deal shares of bits that the dealer computes, 64 in a word."""
-        value = compute()
-        shares = [generator.words(*shape) for generator in self.generators[:-1]]
-        last = value ^ combine(shares, True)
-        self.corrections.append(last)
-        return Dealt([*shares, last], True, value)
+        return self.fixed(shape, compute, xor=True)
 
     def common(self, shape: Shape, compute: Compute) -> Dealt:
         """Deal a public tensor: every party gets it as it is."""

@@ -59,7 +59,7 @@ class _CachedProgram:
 
     def inputs(self, leaves: list[Any]) -> dict[Value, Any] | None:
         """Return the current links of the inputs; None if a public tensor has changed."""
-        if not all(torch.equal(_plain(leaves[number]), value) for number, value in self.public.items()):
+        if not all(torch.equal(plain_of(leaves[number]), value) for number, value in self.public.items()):
             return None
         links = {value: source.find(leaves) for value, source in self.sources.items()}
         return None if None in links.values() else links
@@ -69,13 +69,6 @@ class _CachedProgram:
         shares: dict[Value, Shares] = {value: link.child for value, link in links.items()}
         made = self.assembled.run(shares, next(iter(links.values()))) if links else {}
         return _Realized(made).tree(self.result, copied=True)
-
-
-def _plain(leaf: object) -> torch.Tensor:
-    found = plain_of(leaf)
-    if found is None:
-        raise TypeError("this tensor is not public")
-    return found
 
 
 class _Realized:
@@ -174,11 +167,8 @@ class Programs:
         self._known.pop(signature_key, None)
         for oldest in list(self._known)[: max(0, len(self._known) + 1 - MAX_SIGNATURES)]:
             self._known.pop(oldest, None)
-        self._known[signature_key] = _CachedProgram(assembled, sources, before.public, map_tensors(_own, result))
-
-
-def _own(leaf: object) -> object:
-    return leaf.clone() if type(leaf) is torch.Tensor else leaf
+        own = map_tensors(lambda leaf: leaf.clone() if type(leaf) is torch.Tensor else leaf, result)
+        self._known[signature_key] = _CachedProgram(assembled, sources, before.public, own)
 
 
 def is_followed(leaves: list[Any]) -> bool:
@@ -198,14 +188,14 @@ class _Before:
 
     def is_now(self) -> bool:
         """Return whether nothing has changed."""
-        same = all(torch.equal(_plain(self.leaves[number]), value) for number, value in self.public.items())
+        same = all(torch.equal(plain_of(self.leaves[number]), value) for number, value in self.public.items())
         return same and torch.equal(self.random, torch.get_rng_state())
 
     def restore(self) -> None:
         """Restore the snapshot."""
         torch.set_rng_state(self.random)
         for number, value in self.public.items():
-            plain = _plain(self.leaves[number])
+            plain = plain_of(self.leaves[number])
             if not torch.equal(plain, value):
                 plain.data.copy_(value)
 

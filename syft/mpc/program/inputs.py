@@ -29,7 +29,7 @@ def sharing_of(leaf: object) -> AdditiveSharingTensor | None:
     return below if isinstance(below, AdditiveSharingTensor) and type(below.child) is dict else None
 
 
-def plain_of(leaf: object) -> torch.Tensor | None:
+def plain_of(leaf: object) -> Any:
     """Return the public numbers of a tensor: itself, or the integers of an encoded one; None if it is shared."""
     link = link_of(leaf)
     below = link.child if isinstance(link, FixedPrecisionTensor) else None if link is not None else leaf

@@ -10,7 +10,7 @@ import dataclasses
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
 
@@ -22,46 +22,37 @@ BEGIN, READ = "syft.mpc_meter", "syft.mpc_metered"
 MAX_NOTED = 1 << 16
 
 
-class Cost(NamedTuple):
-    """The cost of one run at one party, or at all parties of this process.
+@dataclasses.dataclass(slots=True, repr=False)
+class RunCost:
+    """The cost of runs, at one party or at all parties of this process.
 
     Attributes:
-        seconds: its duration.
+        seconds: their duration.
         rounds: the number of communication rounds.
         bytes: bytes that the busiest party sent to others.
         dealt: bytes that the dealer sent.
+        runs: the number of runs.
     """
 
-    seconds: float
-    rounds: int
-    bytes: int
-    dealt: int
-
-
-@dataclasses.dataclass(slots=True)
-class RunCost:
-    """The cost of several runs: rounds, bytes that the busiest party sent to others, and bytes that the dealer sent."""
-
+    seconds: float = 0.0
     rounds: int = 0
     bytes: int = 0
     dealt: int = 0
     runs: int = 0
 
-    def add(self, cost: Cost) -> None:
-        """Add a run."""
-        self.runs += 1
-        self.rounds += cost.rounds
-        self.bytes += cost.bytes
-        self.dealt += cost.dealt
+    def add(self, other: RunCost) -> None:
+        """Add the cost of other runs."""
+        for field in dataclasses.fields(RunCost):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
     def __repr__(self) -> str:
         return f"<{self.runs} runs, {self.rounds} rounds, {self.bytes} bytes a party, {self.dealt} bytes dealt>"
 
 
-def together(costs: list[Cost]) -> Cost:
+def together(costs: list[RunCost]) -> RunCost:
     """Return the cost of a run from the costs at its parties: the maxima, and the sum of the dealt bytes."""
-    seconds, rounds, sent, dealt = zip(*costs, strict=True)
-    return Cost(max(seconds), max(rounds), max(sent), sum(dealt))
+    seconds, rounds, sent = (max(getattr(cost, name) for cost in costs) for name in ("seconds", "rounds", "bytes"))
+    return RunCost(seconds, rounds, sent, sum(cost.dealt for cost in costs), runs=1)
 
 
 class Meter:
@@ -75,7 +66,7 @@ class Meter:
 
     def __init__(self) -> None:
         self.total_here = RunCost()
-        self.costs: dict[object, list[Cost]] = {}
+        self.costs: dict[object, list[RunCost]] = {}
         self.remote: set[object] = set()
         self._started: set[object] = set()
 
@@ -83,7 +74,7 @@ class Meter:
         """Record the start of a run by a client of this process."""
         self._started.add(key)
 
-    def ended(self, key: object, cost: Cost, remote: bool) -> None:
+    def ended(self, key: object, cost: RunCost, remote: bool) -> None:
         """Record the cost of a run at a party, unless it started before this meter."""
         if remote and key not in self._started:
             return
@@ -122,7 +113,7 @@ def begin(key: object, name: str, owner: BaseWorker, workers: Sequence[BaseWorke
         meter.begun(key, name)
 
 
-def note(key: object, cost: Cost, remote: bool = False) -> None:
+def note(key: object, cost: RunCost, remote: bool = False) -> None:
     """Record the cost of a run that is over."""
     for meter in list(meters):
         meter.ended(key, cost, remote)
@@ -134,8 +125,8 @@ def _collect(stop: bool) -> None:
     if stop:
         _recording.clear()
     for owner, worker in recording:
-        for run_id, *figures in owner.send_command(worker, (READ, None, (stop,), {})):
-            note((owner.id, run_id), Cost(*figures), remote=True)
+        for run_id, seconds, rounds, sent, dealt in owner.send_command(worker, (READ, None, (stop,), {})):
+            note((owner.id, run_id), RunCost(seconds, rounds, sent, dealt, runs=1), remote=True)
 
 
 class CostNotes:
@@ -148,11 +139,11 @@ class CostNotes:
         """Start recording the runs of a client."""
         self._noted.setdefault(client_id, [])
 
-    def add(self, client_id: object, run_id: ObjectId, cost: Cost) -> None:
+    def add(self, client_id: object, run_id: ObjectId, cost: RunCost) -> None:
         """Record a run, if its client wants that."""
         noted = self._noted.get(client_id)
         if noted is not None and len(noted) < MAX_NOTED:
-            noted.append((run_id, *cost))
+            noted.append((run_id, cost.seconds, cost.rounds, cost.bytes, cost.dealt))
 
     def forget(self, client_id: object) -> None:
         """Stop recording for a client whose session has ended."""

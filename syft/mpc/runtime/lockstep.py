@@ -66,7 +66,7 @@ def drive(coroutines: list[PartyCoroutine], count: int, key: object = None) -> l
             if not requests:
                 if cost_meter.meters:
                     seconds = time.perf_counter() - started
-                    cost = cost_meter.Cost(seconds, lockstep.rounds, max(lockstep.sent), lockstep.dealt)
+                    cost = cost_meter.RunCost(seconds, lockstep.rounds, max(lockstep.sent), lockstep.dealt, 1)
                     cost_meter.note(key, cost)
                 return results
             if results:

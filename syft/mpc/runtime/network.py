@@ -88,7 +88,8 @@ class Runtime:
             started = time.perf_counter()
             start: Start | None = None
             for attempt in range(attempts):
-                run = PartyRun(group, message, attempt)
+                if attempt:
+                    run = PartyRun(group, message, attempt)
                 try:
                     start = start or prepare()[0]
                     group.connect_pinned(run.timeout)
@@ -105,7 +106,8 @@ class Runtime:
                     raise
                 finally:
                     group.end(run.tag)
-                    cost = cost_meter.Cost(time.perf_counter() - started, run.rounds, run.sent, run.deals.bytes)
+                    seconds = time.perf_counter() - started
+                    cost = cost_meter.RunCost(seconds, run.rounds, run.sent, run.deals.bytes, 1)
                     self.notes.add(session.delegation or session.client_id, message.run_id, cost)
 
     def _client_timeout(self, session: Session) -> AbstractContextManager[object]:

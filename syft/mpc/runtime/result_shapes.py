@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from syft.core.trees import map_tensors
 from syft.mpc.ring import arithmetic
 from syft.mpc.ring.arithmetic import PerDimension
 
@@ -140,7 +141,7 @@ def of_call(name: str, call: Callable[..., Any], args: tuple[Any, ...], options:
     if key not in _cache:
         if len(_cache) >= MAX_CACHED:
             _cache.clear()
-        made = call(*_without_values(args), **options)
+        made = call(*map_tensors(lambda leaf: leaf.to("meta"), args), **options)
         _cache[key] = [item.shape for item in made] if isinstance(made, list | tuple) else made.shape
     found = _cache[key]
     return list(found) if type(found) is list else found
@@ -152,11 +153,3 @@ def _signature(value: object) -> Any:
     if isinstance(value, tuple | list):
         return tuple([_signature(item) for item in value])
     return (type(value), value)
-
-
-def _without_values(value: object) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.to("meta")
-    if type(value) is tuple:
-        return tuple([_without_values(item) for item in value])
-    return [_without_values(item) for item in value] if type(value) is list else value

@@ -30,31 +30,18 @@ from syft.mpc.values.ring_ops import Operation
 
 
 @dataclasses.dataclass(slots=True)
-class ProfileRow:
-    """One row of the table: all operations of one name.
+class ProfileRow(cost_meter.RunCost):
+    """One row of the table: the cost of all operations of one name.
+
+    The time is that at the client with parties in its process, otherwise at the slowest party.
 
     Attributes:
         name: of the operations.
         calls: the number of operations.
-        runs: the number of protocol runs.
-        seconds: the time at the client with parties in its process, otherwise at the slowest party.
-        rounds: the number of communication rounds.
-        bytes: the number of bytes sent by the busiest party.
-        dealt: the number of bytes sent by the dealer.
     """
 
-    name: str
+    name: str = ""
     calls: int = 0
-    runs: int = 0
-    seconds: float = 0.0
-    rounds: int = 0
-    bytes: int = 0
-    dealt: int = 0
-
-    def add(self, other: ProfileRow) -> None:
-        """Add another row to this one."""
-        for field in ("calls", "runs", "seconds", "rounds", "bytes", "dealt"):
-            setattr(self, field, getattr(self, field) + getattr(other, field))
 
 
 @dataclasses.dataclass(slots=True)
@@ -147,13 +134,15 @@ class Profile(cost_meter.Meter):
         found: dict[str, ProfileRow] = {}
         for call in self._calls:
             for line in self._by_protocol(call) if by == "protocol" else [self._by_origin(call, GROUPS[by])]:
-                found.setdefault(line.name, ProfileRow(line.name)).add(line)
+                row = found.setdefault(line.name, ProfileRow(name=line.name))
+                row.add(line)
+                row.calls += line.calls
         return sorted(found.values(), key=lambda line: -line.seconds)
 
     def _by_origin(self, call: _ProfiledCall, name: Callable[[OpOrigin], str]) -> ProfileRow:
-        line = ProfileRow(name(call.origin), 1)
+        line = ProfileRow(name=name(call.origin), calls=1)
         for part in self._by_protocol(call):
-            line.add(dataclasses.replace(part, calls=0))
+            line.add(part)
         if not any(key in self.remote for key, _ in call.runs):
             line.seconds = call.seconds or line.seconds
         return line
@@ -161,8 +150,9 @@ class Profile(cost_meter.Meter):
     def _by_protocol(self, call: _ProfiledCall) -> list[ProfileRow]:
         lines = []
         for key, name in call.runs:
-            cost = cost_meter.together(self.costs.get(key) or [cost_meter.Cost(0.0, 0, 0, 0)])
-            lines.append(ProfileRow(name, 1, 1, *cost))
+            line = ProfileRow(name=name, calls=1)
+            line.add(cost_meter.together(self.costs.get(key) or [cost_meter.RunCost()]))
+            lines.append(line)
         return lines
 
     @property
@@ -200,7 +190,7 @@ def _check_group(by: str) -> None:
 
 
 def _total(lines: list[ProfileRow]) -> ProfileRow:
-    total = ProfileRow("all together")
+    total = ProfileRow(name="all together", calls=sum(line.calls for line in lines))
     for line in lines:
         total.add(line)
     return total
