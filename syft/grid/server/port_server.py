@@ -1,4 +1,4 @@
-"""PortServer: an application on one port, with or without TLS; and GridServer, the common part of nodes and gateways."""
+"""PortServer: an application on one port, with or without TLS. GridServer: the common part of nodes and gateways."""
 
 from __future__ import annotations
 
