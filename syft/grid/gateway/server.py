@@ -14,14 +14,14 @@ from syft.grid.identity import NodeIdentity
 from syft.grid.private_files import private_folder
 from syft.grid.server.app import about_routes, prepare
 from syft.grid.server.auth import Authenticator
-from syft.grid.server.port_server import PortServer, Server
+from syft.grid.server.port_server import GridServer, PortServer
 from syft.grid.server.temporary_folders import passing_folder
 from syft.grid.server.token_auth import TokenAuthenticator
 from syft.workers.delegation.peer import OutboundPolicy
 from syft.workers.transport.tls import is_loopback
 
 
-class Gateway(Server):
+class Gateway(GridServer):
     """A gateway: nodes register, and clients find out which of them to ask.
 
     It is trusted with names, addresses and tags. It never sees data, and no token of a node: clients connect to nodes

@@ -34,7 +34,7 @@ from syft.grid.rights import NodePolicy, RowStore
 from syft.grid.server.app import NodeContext, make_app
 from syft.grid.server.auth import Authenticator
 from syft.grid.server.pending_connections import PendingConnections
-from syft.grid.server.port_server import PortServer, Server
+from syft.grid.server.port_server import GridServer, PortServer
 from syft.grid.server.temporary_folders import passing_folder
 from syft.grid.server.token_auth import TokenAuthenticator
 from syft.grid.storage import Loaded, MemoryLimit, ObjectManager, Quota, Storage, load_folder, open_storage
@@ -71,7 +71,7 @@ class NodeWorker(BaseWorker, FederatedClient):
         TorchHook(torch, local_worker=self)
 
 
-class Node(Server):
+class Node(GridServer):
     """The node of one owner. Without a store, nothing survives a restart.
 
     Args:

@@ -1,4 +1,4 @@
-"""PortServer: an application on one port, with or without TLS; and Server, the common part of nodes and gateways."""
+"""PortServer: an application on one port, with or without TLS. GridServer: the common part of nodes and gateways."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class PortServer:
         self._socket.close()
 
 
-class Server:
+class GridServer:
     """A program on one port, with everything that it closes at its end."""
 
     server: PortServer
