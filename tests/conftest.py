@@ -15,8 +15,8 @@ import torch
 import syft as sy
 from syft.grid.isolation.processes import template
 from syft.workers.process import worker as process_worker
-from tests import warm
-from tests.depth import IS_DEEP
+from tests.helpers import warm_processes as warm
+from tests.helpers.depth import IS_DEEP
 
 
 def settle():
@@ -41,11 +41,11 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("tests")
 # Files that take longest begin first, so that no process of a parallel run is left alone with one of them at the end.
 LONGEST = """
-    grid/rights/test_noninterference grid/test_killed_processes attacks/test_hostile_processes attacks/test_byte_budget
-    workers/test_ray attacks/test_nodes attacks/test_node_fuzz attacks/test_availability mpc/test_matrix_in_processes
-    test_docs remote/test_foresight workers/test_contract workers/test_proxies cli/test_deploy mpc/test_matrix grid/test_faults grid/test_storage
-    federated/test_ray_pool mpc/test_functions mpc/test_models workers/test_process mpc/test_optimizers mpc/test_transcripts
-    cli/test_cli attacks/test_openapi mpc/test_nodes attacks/test_limits mpc/test_training attacks/test_sessions
+    grid/rights/test_noninterference grid/isolation/supervisor/test_killed_processes attacks/test_hostile_processes attacks/test_byte_budget
+    workers/ray/test_ray attacks/test_nodes attacks/test_node_fuzz attacks/test_availability mpc/rules/test_matrix_in_processes
+    test_docs remote/test_foresight workers/test_contract grid/isolation/proxies/test_proxies cli/test_deploy mpc/rules/test_matrix grid/server/test_faults grid/storage/test_storage
+    federated/server/ray/test_pool mpc/rules/test_functions mpc/test_models workers/process/test_process mpc/test_optimizers mpc/protocols/test_transcripts
+    cli/test_cli attacks/test_openapi mpc/runtime/test_nodes attacks/test_limits mpc/test_training attacks/test_sessions
 """.split()
 
 

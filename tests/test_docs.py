@@ -17,7 +17,7 @@ import torch
 
 import syft
 import syft as sy
-from tests import warm
+from tests.helpers import warm_processes as warm
 
 ROOT = Path(__file__).resolve().parent.parent
 pytestmark = pytest.mark.timeout(300)  # a page is long, and a machine may be slow

@@ -35,13 +35,13 @@ DEFECTS = {
         "attacks/test_release.py": ("test_no_value_leaves_by_any_path", "test_errors_do_not_reveal_values"),
     },
     "connections are neither encrypted nor authenticated": {
-        "workers/test_websockets.py": (
+        "workers/test_websocket_client.py": (
             "test_a_server_with_a_certificate_requires_verified_tls",
             "test_other_machines_require_tls",
         ),
         "attacks/test_nodes.py": ("test_invalid_tokens_are_refused",),
         "cli/test_cli.py": ("test_failed_starts_print_one_line",),
-        "grid/test_gateway.py": ("test_it_is_open_to_others_only_with_tls_and_tokens",),
+        "grid/gateway/test_gateway.py": ("test_it_is_open_to_others_only_with_tls_and_tokens",),
     },
     "ids can be predicted from a seed": {
         "attacks/test_sessions.py": ("test_ids_do_not_depend_on_seeds", "test_a_forked_child_draws_other_ids"),
@@ -52,7 +52,7 @@ DEFECTS = {
     "PATE reports too small an epsilon": {"dp/test_pate.py": ("test_labels_of_the_course_where_all_teachers_agree",)},
     "objects are leaked, or deleted while they are used": {
         "attacks/test_sessions.py": ("test_many_calls_leave_no_objects", "test_calls_do_not_leak_memory"),
-        "workers/test_ownership.py": ("test_memory_does_not_grow_over_100_000_operations",),
+        "workers/execution/test_ownership.py": ("test_memory_does_not_grow_over_100_000_operations",),
     },
     "a fetched pointer can't be printed": {
         "pointers/test_pointer_tensor.py": ("test_spent_pointers_raise_a_clear_error",)
@@ -67,16 +67,16 @@ DEFECTS = {
     },
     "workers run one after the other": {
         "journeys/test_websockets_parallel.py": ("test_they_really_train_at_the_same_time",),
-        "federated/test_federated_client.py": ("test_async_fit_runs_at_the_same_time",),
+        "federated/client/test_federated_client.py": ("test_async_fit_runs_at_the_same_time",),
         "grid/test_networks.py": ("test_workers_are_searched_at_the_same_time_and_not_for_ever",),
     },
     "WebSocket workers lose connections and repeat commands": {
-        "workers/test_websockets.py": (
+        "workers/test_websocket_client.py": (
             "test_a_lost_connection_resumes_and_each_call_runs_once",
             "test_a_message_larger_than_a_fragment_is_sent_in_fragments",
             "test_errors_come_back_with_type_worker_traceback_and_line",
         ),
-        "grid/test_faults.py": (
+        "grid/server/test_faults.py": (
             "test_a_connection_lost_while_a_plan_runs_runs_it_once",
             "test_fifty_clients_get_exactly_their_own_answers",
         ),

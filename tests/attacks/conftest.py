@@ -10,9 +10,9 @@ import torch
 import syft as sy
 from syft.exceptions import SyftError
 from syft.workers.access.policy import DenyAll
-from tests.attacks.hostile import Mallory
-from tests.attacks.private_data import PRIVATE_DATA, is_served
-from tests.nodes import forget, node
+from tests.helpers.attacks.hostile_peer import Mallory
+from tests.helpers.attacks.private_data import PRIVATE_DATA, is_served
+from tests.helpers.nodes import forget, node
 
 
 @pytest.fixture

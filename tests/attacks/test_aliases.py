@@ -9,7 +9,7 @@ import torch
 
 import syft as sy
 from syft.exceptions import SyftError
-from tests.attacks.private_data import private_numbers
+from tests.helpers.attacks.private_data import private_numbers
 
 SHAPE = (40, 20)
 

@@ -10,11 +10,11 @@ import torch
 from syft.core.references import Ref
 from syft.exceptions import SyftError
 from syft.messaging import message as m
-from tests.attacks.live import Visitor
-from tests.attacks.private_data import ERRORS, survives
-from tests.attacks.watching import http
-from tests.depth import IS_DEEP
-from tests.nodes import forget, soon
+from tests.helpers.attacks.live_client import Visitor
+from tests.helpers.attacks.private_data import ERRORS, survives
+from tests.helpers.attacks.watchers import http
+from tests.helpers.depth import IS_DEEP
+from tests.helpers.nodes import forget, soon
 
 SMALLEST = -(2**63)
 CALLS = {

@@ -28,10 +28,10 @@ from syft.workers.transport import framing
 from syft.workers.transport.framing import REQUEST, SEEN
 from syft.workers.transport.pipe import SocketPipe
 from syft.workers.websocket_client import WebsocketClientWorker
-from tests.attacks.live import Visitor
-from tests.attacks.taken_over import USER, taken_over_node
 from tests.attacks.test_peers import knock
-from tests.nodes import forget, node, soon
+from tests.helpers.attacks.live_client import Visitor
+from tests.helpers.attacks.taken_over import USER, taken_over_node
+from tests.helpers.nodes import forget, node, soon
 
 MiB = 1 << 20
 MESSAGE = 32 * MiB

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.attacks.call_fuzzing import random_call, shown
-from tests.attacks.fuzzed_process import Fuzzed, fuzz
-from tests.depth import deep
+from tests.helpers.attacks.call_fuzzing import random_call, shown
+from tests.helpers.attacks.fuzzed_process import Fuzzed, fuzz
+from tests.helpers.depth import deep
 
 pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits the memory of another process"),

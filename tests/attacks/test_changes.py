@@ -12,9 +12,9 @@ from syft.core.references import Ref
 from syft.messaging import message as m
 from syft.pointers.pointer_plan import COPY_PLAN, PLAN_PARAMETERS, RUN_PLAN
 from syft.workers.transport.request_codec import write_request
-from tests.attacks.hostile import error_name
-from tests.grid.rights.people import Peer
-from tests.nodes import node as node_process
+from tests.helpers.attacks.hostile_peer import error_name
+from tests.helpers.nodes import node as node_process
+from tests.helpers.rights.users import Peer
 
 NN = "torch.nn.functional"
 DIRECT = {

@@ -16,7 +16,7 @@ from syft.core.references import Ref
 from syft.hook.functions import allowed
 from syft.messaging import message as m
 from syft.serde import serialize
-from tests.attacks.hostile import (
+from tests.helpers.attacks.hostile_peer import (
     BATCH,
     CALLABLE_POINTER,
     DICT,

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from syft.exceptions import SyftError
-from tests.attacks.private_data import SECONDS, drop_temporary, private_numbers
-from tests.attacks.watching import http
+from tests.helpers.attacks.private_data import SECONDS, drop_temporary, private_numbers
+from tests.helpers.attacks.watchers import http
 
 
 @contextlib.contextmanager

@@ -14,10 +14,10 @@ from syft.core.references import Ref
 from syft.exceptions import GetNotPermittedError
 from syft.messaging import message as m
 from syft.messaging.message import ErrorMessage, Operation
-from tests.attacks.live import Visitor
-from tests.attacks.private_data import SECRET, private_numbers
-from tests.attacks.watching import decide, http, requests_of
-from tests.nodes import forget
+from tests.helpers.attacks.live_client import Visitor
+from tests.helpers.attacks.private_data import SECRET, private_numbers
+from tests.helpers.attacks.watchers import decide, http, requests_of
+from tests.helpers.nodes import forget
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from syft.messaging import message as m
 from syft.pointers.pointer_plan import COPY_PLAN, PLAN_PARAMETERS, RUN_PLAN
 from syft.serde.msgpack.serde import _simplify
 from syft.workers.access.policy import ALLOW_ALL, DenyAll
-from tests import warm
-from tests.attacks.forged import op, parts_of, program, put, send
-from tests.attacks.hostile import error_name
+from tests.helpers import warm_processes as warm
+from tests.helpers.attacks.forged_plans import op, parts_of, program, put, send
+from tests.helpers.attacks.hostile_peer import error_name
 
 
 @pytest.fixture(autouse=True)
@@ -52,8 +52,8 @@ def run_apart(body, seconds=110):
         from syft.tensors.placeholder import PlaceHolder
         from syft.pointers.pointer_plan import RUN_PLAN
         from syft.workers.access.policy import DenyAll
-        from tests.attacks.hostile import Mallory
-        from tests.attacks.forged import op, parts_of, program, put, send
+        from tests.helpers.attacks.hostile_peer import Mallory
+        from tests.helpers.attacks.forged_plans import op, parts_of, program, put, send
         hook = sy.TorchHook(torch)
         bob = sy.VirtualWorker(hook, id="bob")
         mallory = Mallory(bob)
@@ -91,7 +91,7 @@ def test_the_guard_of_recurrent_layers_does_not_unfold_their_number(hook):
 def deputy(bob, alice):
     """Bob has a tensor of his own at alice; both deny everything. Returns its id and a forged shell of a pointer."""
     from syft.core.context import acting_as
-    from tests.attacks.hostile import DEVICE, DTYPE, SET, SHELL, SIZE, TENSOR_META, TENSOR_POINTER
+    from tests.helpers.attacks.hostile_peer import DEVICE, DTYPE, SET, SHELL, SIZE, TENSOR_META, TENSOR_POINTER
 
     with acting_as(bob):
         pointer = torch.tensor([1.0, 2.0]).send(alice)
@@ -175,7 +175,7 @@ def test_packed_values_inside_each_other_are_not_unfolded(hook):
 
 def test_numbers_do_not_travel_to_another_worker_with_a_call(mallory, bob, alice, secret):
     """A 0-dim tensor counts as a number and travels along with a call on a pointer, past DenyAll: to alice/eve."""
-    from tests.attacks.hostile import DEVICE, DTYPE, SET, SHELL, SIZE, TENSOR_META, TENSOR_POINTER
+    from tests.helpers.attacks.hostile_peer import DEVICE, DTYPE, SET, SHELL, SIZE, TENSOR_META, TENSOR_POINTER
 
     mine = torch.zeros(3).send(alice)  # alice stands for any worker that bob knows and Mallory can read
     meta = (TENSOR_META, (SIZE, 3), (DTYPE, "float32"), False, (DEVICE, "cpu", None))

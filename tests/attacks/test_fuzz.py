@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from syft.serde import deserialize, serialize
-from tests import warm
-from tests.attacks.samples import message_types, samples
-from tests.depth import deep
+from tests.helpers import warm_processes as warm
+from tests.helpers.attacks.message_samples import message_types, samples
+from tests.helpers.depth import deep
 
 ROOT = Path(__file__).parent.parent.parent
 SHARDS = 2
@@ -28,7 +28,7 @@ def test_there_is_a_sample_of_every_type_of_message(alice, bob):
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_mutated_messages_are_answered_or_refused(shard):
-    code = f"from tests.attacks.fuzzing import main; main({1000 + shard}, {MESSAGES})"
+    code = f"from tests.helpers.attacks.message_fuzzing import main; main({1000 + shard}, {MESSAGES})"
     done = warm.run(code, cwd=ROOT, timeout=280)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
     found = re.search(r"(\d+) messages: (\d+) valid requests, (\d+) errors", done.stdout)

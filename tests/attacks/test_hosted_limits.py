@@ -11,7 +11,7 @@ import syft as sy
 from syft.exceptions import ModelError, SyftError
 from syft.mpc.serving import client as encrypted
 from syft.workers.delegation.introduction import introduce
-from tests.attacks.askers import (
+from tests.helpers.attacks.model_clients import (
     AT_ONCE,
     CLASSES,
     FEATURES,
@@ -24,7 +24,7 @@ from tests.attacks.askers import (
     run,
     views,
 )
-from tests.grid.fleet import Fleet
+from tests.helpers.grid.node_processes import Fleet
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from syft.workers.delegation.introduction import introduce
 from syft.workers.transport.framing import FramedConnection
 from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.websocket import Endpoint
-from tests.attacks.askers import (
+from tests.helpers.attacks.model_clients import (
     AT_ONCE,
     CLASSES,
     FEATURES,
@@ -40,8 +40,8 @@ from tests.attacks.askers import (
     steal,
     views,
 )
-from tests.grid.fleet import Fleet
-from tests.nodes import Line
+from tests.helpers.grid.node_processes import Fleet
+from tests.helpers.nodes import Line
 
 # The error of a party when a peer does not have the pinned key.
 PINNED = "is not the node that this model was hosted with"

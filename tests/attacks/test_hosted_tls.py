@@ -17,8 +17,8 @@ from syft.mpc.serving import client as encrypted
 from syft.workers.delegation import dialer
 from syft.workers.delegation.grants import ADMIT
 from syft.workers.transport.websocket import Endpoint
-from tests.attacks.askers import CLASSES, FEATURES, QUESTION, client, facts_of, host, order, run
-from tests.grid.fleet import Fleet
+from tests.helpers.attacks.model_clients import CLASSES, FEATURES, QUESTION, client, facts_of, host, order, run
+from tests.helpers.grid.node_processes import Fleet
 
 HOSTS = ["localhost", "127.0.0.1"]
 NAMES = ("a", "b", "dealer")

@@ -16,7 +16,7 @@ from syft.exceptions import RemoteError, SerdeError
 from syft.messaging.message import ErrorMessage
 from syft.workers.transport.in_process import BytesStream
 from syft.workers.transport.request_codec import read_answer
-from tests.attacks.hostile import (
+from tests.helpers.attacks.hostile_peer import (
     DEVICE,
     DICT,
     DTYPE,

@@ -17,12 +17,12 @@ import torch
 from syft.grid.isolation.supervisor.call_table import CALLS
 from syft.grid.node import node as whole_node
 from syft.serde import serialize
-from tests.attacks.live import Visitor
-from tests.attacks.taken_over import USER, TakenOverNode
-from tests.attacks.watching import RecordingLine, decide, http, requests_of, undisturbed
-from tests.depth import deep
-from tests.grid.test_killed_processes import children_of
-from tests.nodes import forget, soon
+from tests.grid.isolation.supervisor.test_killed_processes import children_of
+from tests.helpers.attacks.live_client import Visitor
+from tests.helpers.attacks.taken_over import USER, TakenOverNode
+from tests.helpers.attacks.watchers import RecordingLine, decide, http, requests_of, undisturbed
+from tests.helpers.depth import deep
+from tests.helpers.nodes import forget, soon
 
 assert whole_node  # it fills the table of calls
 ENVIRONMENT = "environment-of-the-owner-5173"

@@ -22,8 +22,8 @@ from syft.core.references import Ref
 from syft.messaging import message as m
 from syft.serde import compression, deserialize, serialize
 from syft.workers.transport.request_codec import MAX_ERROR_CHARS, MAX_HOPS
-from tests import warm
-from tests.attacks.hostile import (
+from tests.helpers import warm_processes as warm
+from tests.helpers.attacks.hostile_peer import (
     BATCH,
     DEVICE,
     DICT,
@@ -234,7 +234,7 @@ def test_huge_numbers_as_arguments(mallory, number):
 def test_one_call_does_not_take_gigabytes(mallory):
     """At a worker with a quota; without one, what a stranger may compute is bounded by the machine only."""
     code = (
-        "import torch, syft as sy; from tests.attacks.hostile import Mallory\n"
+        "import torch, syft as sy; from tests.helpers.attacks.hostile_peer import Mallory\n"
         "from syft.grid.storage import ObjectManager, Quota\n"
         "hook = sy.TorchHook(torch); bob = sy.VirtualWorker(hook, id='bob'); ObjectManager(bob, quota=Quota(max_bytes=2**26))\n"
         "pages = lambda: int(open('/proc/self/statm').read().split()[1])\n"  # now: the peak begins with the parent's

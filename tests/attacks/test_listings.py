@@ -9,9 +9,9 @@ import pytest
 import syft as sy
 from syft.messaging import hosting
 from syft.messaging import message as m
-from tests.attacks.live import Visitor
-from tests.attacks.watching import http
-from tests.nodes import forget
+from tests.helpers.attacks.live_client import Visitor
+from tests.helpers.attacks.watchers import http
+from tests.helpers.nodes import forget
 
 MODEL = "merger-2027"
 

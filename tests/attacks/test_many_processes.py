@@ -11,10 +11,10 @@ from syft.serde import serialize
 from syft.workers.transport.framing import BYE, HELLO, WELCOME, FramedConnection
 from syft.workers.transport.greeting import VERSION
 from syft.workers.transport.websocket import Endpoint, WebsocketPipe
-from tests.attacks.live import Visitor
-from tests.attacks.watching import undisturbed
-from tests.grid.test_killed_processes import children_of
-from tests.nodes import node, soon
+from tests.grid.isolation.supervisor.test_killed_processes import children_of
+from tests.helpers.attacks.live_client import Visitor
+from tests.helpers.attacks.watchers import undisturbed
+from tests.helpers.nodes import node, soon
 
 LIMIT = 6
 

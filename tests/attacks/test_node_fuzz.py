@@ -8,12 +8,12 @@ import time
 
 import pytest
 
-from tests.attacks.call_fuzzing import random_call
-from tests.attacks.node_fuzzing import Fuzzer
-from tests.attacks.watching import SECONDS as PROMPT
-from tests.attacks.watching import Watcher, http
-from tests.depth import deep
-from tests.nodes import node
+from tests.helpers.attacks.call_fuzzing import random_call
+from tests.helpers.attacks.node_fuzzing import Fuzzer
+from tests.helpers.attacks.watchers import SECONDS as PROMPT
+from tests.helpers.attacks.watchers import Watcher, http
+from tests.helpers.depth import deep
+from tests.helpers.nodes import node
 
 CALLS = deep(20_000, 200_000)
 SECONDS = deep(400.0, 4000.0)

@@ -36,13 +36,14 @@ from syft.workers.transport.framing import HEADER, HELLO, REQUEST, SEEN
 from syft.workers.transport.request_codec import write_request
 from syft.workers.transport.tls import client_context
 from syft.workers.transport.websocket import Endpoint, WebsocketPipe
-from tests.attacks import forged, fuzzing
-from tests.attacks.hostile import request as hand_made
-from tests.attacks.live import Visitor, is_ended, listen, objects_of, state_of, trickle
-from tests.attacks.samples import linear
 from tests.attacks.test_code_execution import _payloads
-from tests.depth import deep
-from tests.nodes import forget, node
+from tests.helpers.attacks import forged_plans as forged
+from tests.helpers.attacks import message_fuzzing as fuzzing
+from tests.helpers.attacks.hostile_peer import request as hand_made
+from tests.helpers.attacks.live_client import Visitor, is_ended, listen, objects_of, state_of, trickle
+from tests.helpers.attacks.message_samples import linear
+from tests.helpers.depth import deep
+from tests.helpers.nodes import forget, node
 
 SECRET = (41.4375, -7341.625, 0.0078125)
 # Two small ones together: the four bytes of one are in random ids, by chance.
@@ -58,7 +59,7 @@ import time
 import warnings
 from pathlib import Path
 from syft.grid.identity import NodeIdentity
-from tests.grid.identities import signed_again
+from tests.helpers.grid.identities import signed_again
 secret = torch.tensor({list(SECRET)}, dtype=torch.float64).tag("#secret").describe("three numbers")
 from syft.grid.storage import ObjectAdmin
 ObjectAdmin(node.object_manager).publish(secret, tags=("#secret",), description="three numbers")

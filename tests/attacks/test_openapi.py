@@ -9,8 +9,8 @@ import pytest
 import schemathesis
 from schemathesis import checks
 
-from tests.cli.running import Served, run, told
-from tests.depth import deep
+from tests.helpers.cli import Served, run, told
+from tests.helpers.depth import deep
 
 EXAMPLES = deep(12, 60)
 FEW = deep(3, 20)

@@ -13,10 +13,10 @@ from syft.core.references import Ref
 from syft.exceptions import GetNotPermittedError, SyftError
 from syft.messaging import message as m
 from syft.workers.transport.framing import BYE
-from tests.attacks.live import Visitor
-from tests.attacks.private_data import SECONDS, private_numbers
-from tests.attacks.watching import decide
-from tests.nodes import forget, soon
+from tests.helpers.attacks.live_client import Visitor
+from tests.helpers.attacks.private_data import SECONDS, private_numbers
+from tests.helpers.attacks.watchers import decide
+from tests.helpers.nodes import forget, soon
 
 
 @contextlib.contextmanager

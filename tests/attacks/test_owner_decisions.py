@@ -12,10 +12,10 @@ import syft as sy
 from syft.core.labels import TAGS
 from syft.exceptions import SyftError
 from syft.messaging import message as m
-from tests.attacks.live import Visitor
-from tests.attacks.private_data import SECRET
-from tests.attacks.watching import http, requests_of
-from tests.nodes import forget, node
+from tests.helpers.attacks.live_client import Visitor
+from tests.helpers.attacks.private_data import SECRET
+from tests.helpers.attacks.watchers import http, requests_of
+from tests.helpers.nodes import forget, node
 
 
 def test_the_owner_sees_code_and_data_sets(hook, hospital):

@@ -16,8 +16,8 @@ from syft.messaging import message as m
 from syft.messaging.plan import Plan
 from syft.pointers.pointer_plan import PLAN_PARAMETERS, RUN_PLAN
 from syft.serde.msgpack.serde import _simplify
-from tests.attacks.forged import PLAN_CODE, ROWS, STATE, op, parts_of, program, put, send, trained
-from tests.attacks.hostile import OBJECT, error_name, still_answers
+from tests.helpers.attacks.forged_plans import PLAN_CODE, ROWS, STATE, op, parts_of, program, put, send, trained
+from tests.helpers.attacks.hostile_peer import OBJECT, error_name, still_answers
 
 
 def test_an_honest_plan_is_taken(mallory, bob, honest):

@@ -7,8 +7,8 @@ import torch
 
 from syft.mpc.protocols import program as programs
 from syft.mpc.runtime.protocol_registry import PROTOCOLS
-from tests.attacks.hostile import still_answers
 from tests.attacks.test_shares import SHARE, Gang
+from tests.helpers.attacks.hostile_peer import still_answers
 
 ADD = ("add", (("value", 0), ("value", 0)), (), 1)
 GOOD = {"steps": (ADD,), "outputs": (1,)}

@@ -13,7 +13,7 @@ from syft.messaging.protocol import Protocol
 from syft.messaging.protocol.base import MAX_PLANS
 from syft.messaging.protocol.schedule import MAX_VALUES
 from syft.workers.access.policy import ALLOW_ALL, DenyAll
-from tests.attacks.hostile import TUPLE, Mallory, error_name, request, still_answers
+from tests.helpers.attacks.hostile_peer import TUPLE, Mallory, error_name, request, still_answers
 
 PROTOCOL, ROLE_PROTOCOL, OBJECT = 102, 103, 122
 

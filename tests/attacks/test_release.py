@@ -17,7 +17,7 @@ from syft.core.references import Ref
 from syft.exceptions import GetNotPermittedError, SyftError
 from syft.messaging import message as m
 from syft.workers.access.policy import DenyAll, Release
-from tests.attacks.hostile import (
+from tests.helpers.attacks.hostile_peer import (
     BATCH,
     DEVICE,
     DICT,

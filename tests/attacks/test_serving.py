@@ -27,9 +27,9 @@ from syft.workers.transport.handshake import Address
 from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.request_codec import answer, write_request
 from syft.workers.transport.socket_stream import Listener
-from tests.attacks.hostile import Mallory, error_name, still_answers
-from tests.mpc.serving import close, encrypted, make_model
-from tests.serde.helpers import MESSAGE_TYPES
+from tests.helpers.attacks.hostile_peer import Mallory, error_name, still_answers
+from tests.helpers.mpc.serving import close, encrypted, make_model
+from tests.helpers.serde.round_trips import MESSAGE_TYPES
 
 X = torch.linspace(-1, 1, 8).view(1, 8)
 _ids = itertools.count(7 * 10**9)

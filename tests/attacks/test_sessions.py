@@ -17,8 +17,8 @@ from syft.core.id_provider import ID_PROVIDER, create_random_id
 from syft.core.references import Ref
 from syft.messaging import message as m
 from syft.workers.access.policy import DenyAll
-from tests import warm
-from tests.attacks.hostile import Mallory, error_name, request, still_answers
+from tests.helpers import warm_processes as warm
+from tests.helpers.attacks.hostile_peer import Mallory, error_name, request, still_answers
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -33,8 +33,8 @@ from syft.pointers.pointer_tensor import PointerTensor
 from syft.workers.access.policy import ALLOW_ALL, DenyAll
 from syft.workers.process.worker import ProcessWorker
 from syft.workers.transport import handshake
-from tests import warm
-from tests.attacks.hostile import Mallory, error_name, still_answers
+from tests.helpers import warm_processes as warm
+from tests.helpers.attacks.hostile_peer import Mallory, error_name, still_answers
 
 ROOT = Path(__file__).parent.parent.parent
 _ids = itertools.count(5 * 10**9, 1000)

@@ -12,10 +12,10 @@ import pytest
 from syft.core.references import Ref
 from syft.messaging import message as m
 from syft.messaging.message import Operation
-from tests.attacks.live import Visitor
-from tests.attacks.taken_over import taken_over_node
-from tests.attacks.watching import http
-from tests.nodes import forget
+from tests.helpers.attacks.live_client import Visitor
+from tests.helpers.attacks.taken_over import taken_over_node
+from tests.helpers.attacks.watchers import http
+from tests.helpers.nodes import forget
 
 PUBLIC = 'node.worker.load_data([torch.arange(6.0).view(2, 3).tag("#weather")])'
 

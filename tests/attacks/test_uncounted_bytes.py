@@ -10,8 +10,8 @@ import torch
 
 from syft.federated.client.payload import Payload
 from syft.messaging import message as m
-from tests.attacks.live import Visitor
-from tests.nodes import node
+from tests.helpers.attacks.live_client import Visitor
+from tests.helpers.nodes import node
 
 KiB = 2**10
 QUOTA, BYTES = 256 * KiB, 32 * KiB

@@ -19,7 +19,7 @@ from syft.grid.isolation.confinement.confine import available
 from syft.workers.node_client import parse_address
 from syft.workers.transport.http import ask
 from syft.workers.websocket_client import where_of
-from tests.cli.running import Served, run, told
+from tests.helpers.cli import Served, run, told
 
 SECRET = "424242"  # a part of a value that must show nowhere
 

@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from syft.cli import main as cli
-from tests.cli.running import ENV, run
+from tests.helpers.cli import ENV, run
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "how-to" / "deploy.md"
 # Stands for `python` in the shell: a command that serves gets a process; others run in the process of the tests, which

@@ -9,7 +9,7 @@ from syft.cli import start
 from syft.cli.main import app
 from syft.exceptions import TrainingError
 from syft.federated.client.dp_training import check_step_seconds
-from tests.cli.running import Served
+from tests.helpers.cli import Served
 
 pytestmark = pytest.mark.timeout(120)
 

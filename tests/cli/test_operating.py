@@ -12,10 +12,10 @@ import pytest
 import torch
 
 import syft as sy
-from tests import warm
-from tests.cli.running import ENV, Served, run
-from tests.grid import postgres
-from tests.nodes import forget
+from tests.helpers import warm_processes as warm
+from tests.helpers.cli import ENV, Served, run
+from tests.helpers.grid import postgres
+from tests.helpers.nodes import forget
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "how-to" / "deploy.md"
 ADDRESS = "wss://node.hospital-a.example:8777"
@@ -92,7 +92,7 @@ def test_a_node_with_postgresql(place, hook, monkeypatch):
     address = postgres.server().database()
     monkeypatch.setenv("SYFT_STORE", address)
     monkeypatch.setattr(
-        "tests.cli.running.ENV", {**ENV, "SYFT_STORE": address, "RESYFT_HOME": os.environ["RESYFT_HOME"]}
+        "tests.helpers.cli.ENV", {**ENV, "SYFT_STORE": address, "RESYFT_HOME": os.environ["RESYFT_HOME"]}
     )
     home = ("--home", place / "home")
     node = started(place, *home, "--data", place / "data")

@@ -15,8 +15,8 @@ import syft as sy
 from syft.exceptions import AuthenticationError, GetNotPermittedError, NotPermittedError
 from syft.federated.client.stored_dataset import StoredDataset
 from syft.messaging.message import ObjectMessage
-from tests.cli.running import Served, run
-from tests.federated import samples
+from tests.helpers.cli import Served, run
+from tests.helpers.federated import samples
 
 
 @pytest.fixture(autouse=True)

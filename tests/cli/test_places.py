@@ -10,8 +10,8 @@ import torch
 import syft as sy
 from syft.cli import paths
 from syft.exceptions import SyftError
-from tests.cli.running import Served, run
-from tests.nodes import forget
+from tests.helpers.cli import Served, run
+from tests.helpers.nodes import forget
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def home(tmp_path, monkeypatch):
     """A data directory of this test's own."""
     folder = tmp_path / "mine" / "resyft"
     monkeypatch.setenv(paths.VARIABLE, str(folder))
-    monkeypatch.setattr("tests.cli.running.ENV", {**os.environ, "OMP_NUM_THREADS": "1"})
+    monkeypatch.setattr("tests.helpers.cli.ENV", {**os.environ, "OMP_NUM_THREADS": "1"})
     return folder
 
 

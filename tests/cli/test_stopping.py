@@ -13,9 +13,9 @@ from syft.messaging import message as m
 from syft.workers.node_client import parse_address
 from syft.workers.transport.http import ask
 from syft.workers.websocket_client import where_of
-from tests.attacks.live import Visitor
-from tests.cli.running import Served
-from tests.nodes import forget
+from tests.helpers.attacks.live_client import Visitor
+from tests.helpers.cli import Served
+from tests.helpers.nodes import forget
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.nodes import forget
-from tests.nodes import node as node_process
-from tests.steady import same_words as same_words
+from tests.helpers.fixed_randomness import same_words as same_words
+from tests.helpers.nodes import forget
+from tests.helpers.nodes import node as node_process
 
 DATA = """
 from syft.grid.storage import ObjectAdmin
-from tests.dp.asking import AGES
+from tests.helpers.dp.queries import AGES
 for name, values in (("ages", AGES.clone()), ("table", torch.stack([AGES, 10 * AGES], 1))):
     ObjectAdmin(node.object_manager).publish(values, tags=(f"#{name}",), obj_id=name)
 """

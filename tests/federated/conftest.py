@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from tests.steady import same_words as same_words
+from tests.helpers.fixed_randomness import same_words as same_words

@@ -9,7 +9,7 @@ from torch import nn
 import syft as sy
 from syft.exceptions import TensorsNotCollocatedError
 from syft.frameworks.torch.fl import utils
-from tests.federated.samples import scripted, traced
+from tests.helpers.federated.samples import scripted, traced
 
 
 def normed(value, batches):

@@ -28,7 +28,7 @@ from syft.grid.certificates import (
 )
 from syft.grid.node.node import Node
 from syft.grid.node.settings import Settings
-from tests.grid.identities import in_threads
+from tests.helpers.grid.identities import in_threads
 
 SECONDS = 60
 

@@ -15,8 +15,8 @@ from syft.exceptions import ModelError, ModelNotFoundError, SyftError, WorkerLos
 from syft.grid.abstract_grid import AbstractGrid
 from syft.hosting import client
 from syft.hosting import server as hosting_server
-from tests.nodes import websocket_server
-from tests.processes import end, start
+from tests.helpers.nodes import websocket_server
+from tests.helpers.processes import end, start
 
 X = torch.tensor([[1.0, 2.0]])
 

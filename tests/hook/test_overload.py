@@ -12,7 +12,7 @@ from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.frameworks.torch import overload_torch
 from syft.generic.frameworks import overload
 from syft.generic.frameworks.overload import Module, Overloaded, overloaded
-from tests.rows import Rows
+from tests.helpers.documented_rows import Rows
 
 row = Rows("syft.frameworks.torch.overload_torch")
 

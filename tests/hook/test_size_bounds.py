@@ -11,7 +11,7 @@ from syft.exceptions import CommandNotAllowedError
 from syft.hook.functions import CONSTRUCTORS, allowed
 from syft.hook.size_bounds import bound_size_tensors, bound_sizes, parameters_of
 from syft.workers.access.policy import DenyAll
-from tests.remote.samples import samples, unlisted_samples
+from tests.helpers.remote.samples import samples, unlisted_samples
 
 HUGE = 2**40
 WHOLE = torch.arange(6).reshape(2, 3)

@@ -16,7 +16,7 @@ from syft.generic.frameworks.remote import Remote
 from syft.hook.denylist import REFUSED
 from syft.hook.functions import CONSTRUCTORS, function_of
 from syft.hook.syft_tensor import SyftTensor
-from tests.rows import Rows
+from tests.helpers.documented_rows import Rows
 
 row = Rows("syft.frameworks.torch.torch_attributes")
 

@@ -21,8 +21,8 @@ from syft.hook.patches import Computed, Patches
 from syft.tensors.identity import IdentityMethods
 from syft.tensors.native import TorchTensor
 from syft.tensors.private import PrivateMethods
-from tests import warm
-from tests.rows import Rows
+from tests.helpers import warm_processes as warm
+from tests.helpers.documented_rows import Rows
 
 MODULES = ("syft.frameworks.torch.hook.hook", "syft.frameworks.torch.hook", "syft.generic.frameworks.hook.hook")
 row = Rows(*MODULES)

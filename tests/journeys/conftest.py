@@ -11,8 +11,8 @@ import torch
 from sklearn.datasets import load_digits
 
 import syft as sy
-from tests.nodes import websocket_server
-from tests.steady import same_words as same_words
+from tests.helpers.fixed_randomness import same_words as same_words
+from tests.helpers.nodes import websocket_server
 
 NAMES = ("alice", "bob", "charlie")
 TRAINED_ON = 1500

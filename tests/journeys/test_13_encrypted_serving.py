@@ -12,8 +12,8 @@ from torch import nn, optim
 
 import syft as sy
 from syft.exceptions import SyftError
-from tests import warm
-from tests.processes import end, start
+from tests.helpers import warm_processes as warm
+from tests.helpers.processes import end, start
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FIRST = 1500

@@ -15,7 +15,7 @@ from syft.hook.syft_tensor import SyftTensor
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
 from syft.workers.execution import session as sessions
-from tests.linalg.data import least_squares
+from tests.helpers.regression_data import least_squares
 
 COLUMNS = ["bmi", "bp", "s5"]
 

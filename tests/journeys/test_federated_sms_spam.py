@@ -6,7 +6,7 @@ from sklearn.metrics import roc_auc_score
 from torch import nn, optim
 
 import syft as sy
-from tests.journeys.spam import GRU, WORDS, messages
+from tests.helpers.spam import GRU, WORDS, messages
 
 EPOCHS, BATCH_SIZE, CLIP, LEARNING_RATE = 5, 40, 0.4, 1.5
 

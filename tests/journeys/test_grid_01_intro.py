@@ -8,7 +8,7 @@ import torch
 import syft as sy
 from syft.grid.authentication.account import AccountCredential
 from syft.workers.node_client import NodeClient
-from tests.grid.fleet import Fleet, until
+from tests.helpers.grid.node_processes import Fleet, until
 
 HOMES = ("intro-1", "intro-2")
 

@@ -8,7 +8,7 @@ import torch
 import syft as sy
 from syft.exceptions import ModelError, ModelNotFoundError, SyftError
 from syft.workers.node_client import NodeClient
-from tests.grid.fleet import Fleet
+from tests.helpers.grid.node_processes import Fleet
 
 HOSTS = ("mlaas-1", "mlaas-2", "mlaas-3", "mlaas-4")
 

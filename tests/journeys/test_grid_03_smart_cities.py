@@ -8,7 +8,7 @@ import torch
 import syft as sy
 from syft.exceptions import GetNotPermittedError
 from syft.workers.node_client import NodeClient
-from tests.grid.fleet import Fleet
+from tests.helpers.grid.node_processes import Fleet
 
 HOMES = {"home-1": [25.0, 28.0, 19.0], "home-2": [26.5, 25.5, 27.5], "home-3": [29.0, 30.0, 23.0]}
 

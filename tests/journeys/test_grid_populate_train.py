@@ -16,9 +16,9 @@ from sklearn.metrics import roc_auc_score
 import syft as sy
 from syft.exceptions import GetNotPermittedError
 from syft.workers.node_client import NodeClient
-from tests import warm
-from tests.grid.fleet import Fleet
-from tests.journeys.spam import GRU, WORDS, messages
+from tests.helpers import warm_processes as warm
+from tests.helpers.grid.node_processes import Fleet
+from tests.helpers.spam import GRU, WORDS, messages
 
 HOSPITALS = ("populate-1", "populate-2")
 
@@ -26,7 +26,7 @@ OWNER = """
 import json, sys, torch, syft as sy
 from sklearn.datasets import load_digits
 from syft.workers.node_client import NodeClient
-from tests.journeys.spam import messages
+from tests.helpers.spam import messages
 hook = sy.TorchHook(torch)
 nodes = [NodeClient(hook, url, token=token) for url, token in json.loads(sys.argv[1])]
 digits = load_digits()

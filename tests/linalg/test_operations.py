@@ -13,7 +13,7 @@ from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.linalg.operations import inv_sym, qr
 from syft.mpc.protocols import householder, matrices
 from syft.tensors.precision import FixedPrecisionTensor
-from tests.mpc.running import cast_of, run
+from tests.helpers.mpc.protocols import cast_of, run
 
 FORMS = {"three decimals": {"base": 10, "precision_fractional": 3}, "16 bits": {"base": 2, "precision_fractional": 16}}
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import syft as sy
 from syft.exceptions import SyftError
 from syft.linalg.lr import EncryptedLinearRegression
-from tests.linalg.data import least_squares, spread
-from tests.mpc.running import cast_of
+from tests.helpers.mpc.protocols import cast_of
+from tests.helpers.regression_data import least_squares, spread
 
 
 @pytest.fixture(scope="module")

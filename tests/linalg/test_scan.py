@@ -11,8 +11,8 @@ import torch
 import syft as sy
 from syft.exceptions import SyftError
 from syft.linalg.lr import DASH
-from tests.linalg.data import least_squares, spread
-from tests.mpc.running import cast_of
+from tests.helpers.mpc.protocols import cast_of
+from tests.helpers.regression_data import least_squares, spread
 
 
 @pytest.fixture(scope="module")

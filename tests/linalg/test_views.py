@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from syft.mpc.protocols import gwas, householder, matrices, regression
-from tests.mpc import test_transcripts
-from tests.mpc.test_transcripts import LIMIT, look, worst
+from tests.mpc.protocols import test_transcripts
+from tests.mpc.protocols.test_transcripts import LIMIT, look, worst
 
 ZEROS = torch.zeros(4, 4, dtype=torch.int64)
 LARGE = torch.tensor([[1 << 30, 3, 1 << 20, 0], [3, 1 << 29, 7, 9], [1 << 20, 7, 5, 1], [0, 9, 1, 1 << 28]])

@@ -11,7 +11,7 @@ import syft as sy
 from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
 from syft.exceptions import SerdeError, SpentPointerError
 from syft.messaging import message as m
-from tests.serde.helpers import MESSAGE_TYPES
+from tests.helpers.serde.round_trips import MESSAGE_TYPES
 
 ids = st.one_of(st.integers(0, 2**128 - 1), st.text(min_size=1, max_size=20))
 refs = st.builds(Ref, ids, st.sampled_from([None, "grad", "data", "grad.grad"]))

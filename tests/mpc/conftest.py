@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.mpc.mesh_world import World
-from tests.mpc.running import cast_of
-from tests.steady import same_words as same_words
+from tests.helpers.fixed_randomness import same_words as same_words
+from tests.helpers.mpc.protocols import cast_of
+from tests.helpers.mpc.socket_parties import World
 
 
 @pytest.fixture(params=[2, 3, 4])

@@ -16,7 +16,7 @@ from syft.exceptions import (
 )
 from syft.frameworks.torch.tensors.interpreters import additive_shared as documented
 from syft.workers.access.policy import DenyAll
-from tests.rows import Rows
+from tests.helpers.documented_rows import Rows
 
 row = Rows("syft.frameworks.torch.tensors.interpreters.additive_shared")
 

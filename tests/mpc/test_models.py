@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from tests.depth import deep
-from tests.mpc import networks
-from tests.mpc.agreement import BITS, MIXES, check, opened, proxy_of, shared
-from tests.mpc.running import cast_of
+from tests.helpers.depth import deep
+from tests.helpers.mpc import models as networks
+from tests.helpers.mpc.agreement import BITS, MIXES, check, opened, proxy_of, shared
+from tests.helpers.mpc.protocols import cast_of
 
 # What encrypted outputs may be off.
 BOUND = 1e-2

@@ -10,7 +10,7 @@ from torch import nn, optim
 import syft as sy
 from syft.exceptions import UnsupportedOperationError
 from syft.mpc import optimizers
-from tests.mpc.running import cast_of
+from tests.helpers.mpc.protocols import cast_of
 
 FORM = {"base": 2, "precision_fractional": 16}
 torch.manual_seed(0)

@@ -12,7 +12,7 @@ from torch import nn
 import syft as sy
 from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.frameworks.torch.tensors.interpreters import precision as documented
-from tests.rows import Rows
+from tests.helpers.documented_rows import Rows
 
 row = Rows("syft.frameworks.torch.tensors.interpreters.precision")
 

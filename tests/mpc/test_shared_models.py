@@ -6,7 +6,7 @@ from torch import nn
 
 import syft as sy
 from syft.exceptions import SyftError
-from tests.mpc.running import cast_of
+from tests.helpers.mpc.protocols import cast_of
 
 FORMAT = {"base": 2, "precision_fractional": 16}
 

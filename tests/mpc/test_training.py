@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from sklearn.datasets import load_digits
 from torch import nn, optim
 
-from tests.mpc.running import cast_of
+from tests.helpers.mpc.protocols import cast_of
 
 FORM = {"base": 2, "precision_fractional": 16}
 BATCH = 32

@@ -8,7 +8,7 @@ import torch
 import syft as sy
 from syft.exceptions import GetNotPermittedError, ObjectNotFoundError
 from syft.messaging.plan import func2plan
-from tests.messaging.models import Net
+from tests.helpers.plans.models import Net
 
 
 @pytest.fixture

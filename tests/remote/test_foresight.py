@@ -8,9 +8,9 @@ import torch
 from syft.core.trees import iter_tensors
 from syft.workers.access.fake_execution import foresee
 from syft.workers.access.tensor_spec import TensorSpec, leaves_of, spec_of
-from tests.depth import deep
-from tests.remote.sample import replaced
-from tests.remote.samples import allowed, samples
+from tests.helpers.depth import deep
+from tests.helpers.remote.sample import replaced
+from tests.helpers.remote.samples import allowed, samples
 
 # The strides of these results differ from those on fake tensors. So do those of more calls, such as batch norm, if
 # their arguments are not contiguous.
@@ -86,7 +86,7 @@ def compare(name, function, sample, kind):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", deep(["plain", "turned results"], list(KINDS)))
 def test_results_have_the_specs_of_fake_ones(kind):
-    """Of the other kinds, one sample a call; tests/workers/test_proxies.py has all of them."""
+    """Of the other kinds, one sample a call; tests/grid/isolation/proxies/test_proxies.py has all of them."""
     most = None if kind == "plain" else deep(1, None)
     compared = sum(
         compare(name, function, sample, kind)

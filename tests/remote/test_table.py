@@ -1,7 +1,7 @@
 """Remote against local: every call of the table of allowed functions, right on pointers or refused.
 
 Value, dtype and gradient (where torch gives one) must be those of local torch. The counts are kept in
-docs/reference/remote-functions.md; regenerate it with: python -m tests.remote.page
+docs/reference/remote-functions.md; regenerate it with: python -m tests.helpers.remote.page
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from syft.core.trees import map_tensors
 from syft.exceptions import CommandNotAllowedError, UnsupportedOperationError
 from syft.hook.denylist import REFUSED
 from syft.hook.functions import allowed, function_of, name_of, overridable
-from tests.remote import page
-from tests.remote.sample import Sample, replaced, tensors, transform
-from tests.remote.samples import samples, unlisted_samples
+from tests.helpers.remote import page
+from tests.helpers.remote.sample import Sample, replaced, tensors, transform
+from tests.helpers.remote.samples import samples, unlisted_samples
 
 SHARDS = 24
 # torch does not let the bare function be seen, so only the method of a pointer works.
@@ -160,4 +160,4 @@ def test_every_refused_call_is_refused(bob):
 
 def test_the_page_is_up_to_date():
     written = Path(__file__).resolve().parents[2] / "docs" / "reference" / "remote-functions.md"
-    assert written.read_text() == page.render(), "run: python -m tests.remote.page"
+    assert written.read_text() == page.render(), "run: python -m tests.helpers.remote.page"

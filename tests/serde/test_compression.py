@@ -10,7 +10,7 @@ import torch
 from syft import config
 from syft.exceptions import CompressionNotFoundError, SerdeError
 from syft.serde import compression, deserialize, serialize
-from tests.serde.helpers import worker
+from tests.helpers.serde.round_trips import worker
 
 if sys.version_info >= (3, 14):
     from compression import zstd

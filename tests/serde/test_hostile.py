@@ -20,7 +20,7 @@ from syft.serde import deserialize, serialize
 from syft.serde.buffer import Buffer
 from syft.serde.msgpack import frames
 from syft.serde.torch import archive, npy
-from tests.serde.helpers import EXAMPLES, FORMATS, filled, worker
+from tests.helpers.serde.round_trips import EXAMPLES, FORMATS, filled, worker
 
 NONE = worker(compression="none")
 

@@ -15,7 +15,7 @@ from syft.core.byte_budget import ByteBudget, spending
 from syft.exceptions import ByteBudgetError, SerdeError
 from syft.serde import compression, deserialize, protobuf, serialize
 from syft.serde.msgpack.serde import read_plain_tuple
-from tests.serde.helpers import worker
+from tests.helpers.serde.round_trips import worker
 from tests.serde.test_hostile import message
 
 MiB = 1 << 20

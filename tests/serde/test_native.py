@@ -11,7 +11,7 @@ from hypothesis import given
 from syft.exceptions import SerdeError
 from syft.serde import deserialize, serialize
 from syft.serde.msgpack.serde import MAX_DEPTH
-from tests.serde.helpers import EXAMPLES, objects, roundtrip
+from tests.helpers.serde.round_trips import EXAMPLES, objects, roundtrip
 
 
 def same_types(left: object, right: object) -> bool:

@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 from syft.exceptions import SerdeError
 from syft.serde import deserialize, serialize
 from syft.serde.msgpack.numpy_serde import DTYPES, SCALARS
-from tests.serde.helpers import EXAMPLES, roundtrip, shapes
+from tests.helpers.serde.round_trips import EXAMPLES, roundtrip, shapes
 
 names = st.sampled_from(sorted(name for name in DTYPES if "16" not in name and "c32" not in name))
 

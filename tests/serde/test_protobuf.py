@@ -33,8 +33,8 @@ from syft.serde.protobuf.proto import get_protobuf_id, set_protobuf_id
 from syft.serde.protobuf.schema import syft_pb2 as pb
 from syft.serde.protobuf.torch_serde import protobuf_tensor_deserializer, protobuf_tensor_serializer
 from syft.tensors.placeholder import PlaceHolder
-from tests.messaging.test_message import MESSAGES
-from tests.serde.helpers import (
+from tests.helpers.serde.protobuf_samples import VALUES, WIDE, chains, exact, plans, protocol, roles, scripts
+from tests.helpers.serde.round_trips import (
     EXAMPLES,
     FORMATS,
     MESSAGE_TYPES,
@@ -46,7 +46,7 @@ from tests.serde.helpers import (
     views,
     worker,
 )
-from tests.serde.protobuf_samples import VALUES, WIDE, chains, exact, plans, protocol, roles, scripts
+from tests.messaging.test_message import MESSAGES
 from tests.serde.test_native import nest, same_types
 
 pytestmark = pytest.mark.filterwarnings("ignore:ComplexHalf")

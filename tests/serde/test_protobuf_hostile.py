@@ -27,8 +27,8 @@ from syft.messaging import message as m
 from syft.serde import protobuf
 from syft.serde.protobuf import envelope, typed_messages
 from syft.serde.protobuf.schema import syft_pb2 as pb
-from tests.serde.helpers import EXAMPLES, FORMATS, worker
-from tests.serde.protobuf_samples import VALUES, WIDE, plans
+from tests.helpers.serde.protobuf_samples import VALUES, WIDE, plans
+from tests.helpers.serde.round_trips import EXAMPLES, FORMATS, worker
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 NONE = worker(compression="none")

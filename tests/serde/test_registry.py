@@ -12,7 +12,7 @@ from syft.exceptions import (
 )
 from syft.serde import Buffer, deserialize, register, serialize, serializes, table, unregister
 from syft.serde.msgpack.proto import TypeInfo, fullname, proto_type_info
-from tests.serde.helpers import roundtrip
+from tests.helpers.serde.round_trips import roundtrip
 
 
 class Point:

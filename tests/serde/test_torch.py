@@ -18,7 +18,7 @@ from syft.serde.torch.serde import (
     torch_tensor_deserializer,
     torch_tensor_serializer,
 )
-from tests.serde.helpers import (
+from tests.helpers.serde.round_trips import (
     EXAMPLES,
     FORMATS,
     SHAPES,

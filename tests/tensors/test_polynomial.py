@@ -8,8 +8,8 @@ import torch
 import syft as sy
 from syft.exceptions import SerdeError, SyftError
 from syft.frameworks.torch.tensors.interpreters import Polynomial as documented
-from tests.mpc.running import cast_of
-from tests.steady import repeatable
+from tests.helpers.fixed_randomness import repeatable
+from tests.helpers.mpc.protocols import cast_of
 
 X = torch.linspace(-10, 10, 201)
 FORMATS = {"16 bits": {"base": 2, "precision_fractional": 16}, "3 decimals": {"base": 10, "precision_fractional": 3}}

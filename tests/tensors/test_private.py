@@ -19,8 +19,8 @@ from syft.exceptions import (
     SerdeError,
     SyftError,
 )
-from tests.nodes import forget
-from tests.nodes import node as node_process
+from tests.helpers.nodes import forget
+from tests.helpers.nodes import node as node_process
 
 A = torch.tensor([[1.5, -2.0, 3.0], [0.5, 4.0, -1.0]])
 B = torch.tensor([[2.0, 1.0, -1.5], [3.0, -0.5, 2.0]])

@@ -19,10 +19,10 @@ from torch import nn
 import syft as sy
 from syft.exceptions import ObjectNotFoundError, WorkerNotFoundError
 from syft.workers.websocket_client import WebsocketClientWorker
-from tests.nodes import forget, websocket_server
-from tests.processes import end, start
-from tests.ray_cluster import cluster as cluster
-from tests.ray_cluster import marks
+from tests.helpers.nodes import forget, websocket_server
+from tests.helpers.processes import end, start
+from tests.helpers.ray_cluster import cluster as cluster
+from tests.helpers.ray_cluster import marks
 
 pytestmark = marks
 _number = itertools.count()

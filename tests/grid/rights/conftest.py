@@ -7,8 +7,8 @@ import itertools
 import pytest
 import torch
 
-from tests.grid.rights.people import Peer
-from tests.nodes import node as node_process
+from tests.helpers.nodes import node as node_process
+from tests.helpers.rights.users import Peer
 
 _number = itertools.count(1)
 

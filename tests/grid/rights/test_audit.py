@@ -14,8 +14,8 @@ from syft.exceptions import StorageError
 from syft.grid.rights import AuditError, AuditLog
 from syft.grid.storage import open_storage
 from syft.messaging import message as m
-from tests.grid.storing import memory_records
-from tests.nodes import node as node_process
+from tests.helpers.grid.storage import memory_records
+from tests.helpers.nodes import node as node_process
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from syft.config import configure, current
 from syft.exceptions import BudgetExceededError, GetNotPermittedError, NotPermittedError, ObjectNotFoundError, SyftError
 from syft.messaging import message as m
 from syft.workers.budget_client import BUDGET
-from tests.cli.running import run
-from tests.nodes import Line, forget
-from tests.nodes import node as node_process
+from tests.helpers.cli import run
+from tests.helpers.nodes import Line, forget
+from tests.helpers.nodes import node as node_process
 
 DATA = "age\n" + "\n".join(str(float(number)) for number in range(100))
 # Ends the node between the charge and the computation, as a power cut would; one question does that.

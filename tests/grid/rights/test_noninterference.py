@@ -14,14 +14,14 @@ import pytest
 import torch
 
 import syft as sy
-from tests.attacks.watching import http, requests_of
-from tests.depth import deep
-from tests.grid.rights.noninterference import BIT, Pair, World, difference
-from tests.grid.rights.programs import BINARY, RUNS, UNARY, WAYS
-from tests.grid.rights.table_calls import TableCalls
-from tests.nodes import soon
-from tests.remote.sample import tensors
-from tests.remote.samples import samples
+from tests.helpers.attacks.watchers import http, requests_of
+from tests.helpers.depth import deep
+from tests.helpers.nodes import soon
+from tests.helpers.remote.sample import tensors
+from tests.helpers.remote.samples import samples
+from tests.helpers.rights.noninterference import BIT, Pair, World, difference
+from tests.helpers.rights.programs import BINARY, RUNS, UNARY, WAYS
+from tests.helpers.rights.table_calls import TableCalls
 
 SESSIONS = deep(300, 5000)
 # Number of programs per connection, each with its own tensors and plans.

@@ -10,11 +10,11 @@ from syft.core.references import Ref
 from syft.exceptions import GetNotPermittedError, QuotaExceededError
 from syft.messaging import hosting
 from syft.messaging import message as m
-from tests.attacks.hostile import error_name
-from tests.attacks.live import Visitor
-from tests.grid.rights.people import denied
-from tests.nodes import forget
-from tests.nodes import node as node_process
+from tests.helpers.attacks.hostile_peer import error_name
+from tests.helpers.attacks.live_client import Visitor
+from tests.helpers.nodes import forget
+from tests.helpers.nodes import node as node_process
+from tests.helpers.rights.users import denied
 
 
 def test_a_request_after_another_call_is_a_new_request(data, alice):

@@ -8,9 +8,9 @@ import torch
 
 from syft.core.references import Ref
 from syft.messaging import message as m
-from tests.attacks.hostile import error_name
-from tests.grid.rights.people import denied
-from tests.nodes import node as node_process
+from tests.helpers.attacks.hostile_peer import error_name
+from tests.helpers.nodes import node as node_process
+from tests.helpers.rights.users import denied
 
 
 def test_data_of_the_owner_is_private_and_can_be_computed_with(data, alice):

@@ -15,10 +15,10 @@ from syft.grid.rights import AuditLog, Requests, RowStore
 from syft.grid.rights import requests as asking
 from syft.grid.rights.requests import Subject
 from syft.messaging import message as m
-from tests.attacks.hostile import error_name
-from tests.grid.rights.people import denied
-from tests.grid.storing import memory_records
-from tests.nodes import forget
+from tests.helpers.attacks.hostile_peer import error_name
+from tests.helpers.grid.storage import memory_records
+from tests.helpers.nodes import forget
+from tests.helpers.rights.users import denied
 
 
 @pytest.fixture

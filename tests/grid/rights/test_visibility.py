@@ -7,8 +7,8 @@ import torch
 
 from syft.core.references import Ref
 from syft.messaging import message as m
-from tests.attacks.hostile import error_name
-from tests.grid.rights.people import denied
+from tests.helpers.attacks.hostile_peer import error_name
+from tests.helpers.rights.users import denied
 
 NAMING = {
     "get": lambda i: m.ObjectRequestMessage((i, None, "")),

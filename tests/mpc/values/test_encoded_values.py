@@ -1,0 +1,50 @@
+"""Values of encoded and encrypted tensors: which can be encoded, and that none is read without fetching."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from syft.exceptions import SyftError
+from tests.helpers.mpc.protocols import decoded
+
+pytestmark = pytest.mark.usefixtures("hook")
+
+
+def test_large_unsigned_numbers_are_refused():
+    with pytest.raises(SyftError, match="can't be encoded"):
+        torch.tensor([2**64 - 5], dtype=torch.uint64).fix_precision()
+    assert decoded(torch.tensor([5], dtype=torch.uint64).fix_precision()).item() == 5
+
+
+READING = {
+    "tolist": lambda x: x.tolist(),
+    "numpy": lambda x: x.numpy(),
+    "item": lambda x: x.item(),
+    "bool": bool,
+    "float": float,
+    "int": int,
+    "complex": complex,
+    "array": lambda x: np.asarray(x),
+    "index": lambda x: [1, 2, 3][x],
+    "in": lambda x: 1.0 in x,
+}
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2, 2)])
+@pytest.mark.parametrize("name", READING)
+def test_values_are_never_read(name, shape, fix, share):
+    with pytest.raises(ValueError, match="can't be converted to boolean values or Python numbers"):
+        READING[name](fix(torch.ones(shape)))
+    with pytest.raises(ValueError, match="can't be converted to boolean values or Python numbers"):
+        READING[name](share(torch.ones(shape, dtype=torch.int64)))
+
+
+def test_public_values_can_be_fetched_too(fix):
+    assert torch.equal(decoded(fix(torch.ones(2)).fill_(3.0)), torch.full((2,), 3.0))
+    x = fix(torch.ones(2)).requires_grad_()
+    x.sum().backward()
+    assert torch.equal(decoded(x.grad), torch.ones(2))
+    plain = torch.ones(1).fix_precision()
+    assert plain.child.get() is plain.child
