@@ -201,9 +201,21 @@ class TorchTensor:
         """Group this pointer with others at other workers into a multi-pointer."""
         return MultiPointerTensor(children=(self, *pointers)).wrap()
 
-    def create_pointer(self, *args: Any, **kwargs: Any) -> PointerTensor:
+    def create_pointer(
+        self,
+        location: BaseWorker | None = None,
+        id_at_location: ObjectId | None = None,
+        register: bool = False,
+        owner: BaseWorker | None = None,
+        ptr_id: ObjectId | None = None,
+        garbage_collect_data: bool | None = None,
+        shape: torch.Size | None = None,
+        **kwargs: Any,
+    ) -> PointerTensor:
         """Make a pointer to this tensor; arguments as for `PointerTensor.create_pointer`."""
-        return PointerTensor.create_pointer(self, *args, **kwargs)
+        return PointerTensor.create_pointer(
+            self, location, id_at_location, register, owner, ptr_id, garbage_collect_data, shape, **kwargs
+        )
 
     def wrap(self, *args: object, **kwargs: object) -> Any:
         """Return this tensor: a plain tensor needs no wrapper."""
