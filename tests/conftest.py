@@ -134,7 +134,7 @@ def nothing_left():
 
 def pytest_terminal_summary(terminalreporter):
     """Print how many torch calls run remotely (docs/reference/remote-functions.md has the lists)."""
-    from syft.hook.functions import allowed, overridable
+    from syft.hook.allowed_functions import allowed, overridable
 
     seen, run = len(overridable()), len(allowed())
     terminalreporter.write_line(f"torch calls: {seen} seen, {run} run on workers, {seen - run} refused")

@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import default_collate
 
 from syft.exceptions import SyftError, TrainingError
-from syft.federated.client.fit_loop import AS_TENSORS, tensors_of
+from syft.federated.client.training_loop import AS_TENSORS, tensors_of
 from syft.hook import base
 from syft.hook.syft_tensor import SyftTensor
 

@@ -8,8 +8,8 @@ from types import ModuleType
 from typing import Any
 
 from syft.core.dispatch import resolve
+from syft.hook.allowed_functions import CONSTRUCTORS, allowed, overridable
 from syft.hook.denylist import REFUSED
-from syft.hook.functions import CONSTRUCTORS, allowed, overridable
 from syft.hook.syft_tensor import SyftTensor
 
 _AUGMENTED = frozenset(

@@ -6,7 +6,7 @@ from typing import Any
 
 from syft.core.context import local_worker
 from syft.exceptions import CommandNotAllowedError
-from syft.hook.functions import CONSTRUCTORS
+from syft.hook.allowed_functions import CONSTRUCTORS
 
 
 class Remote:

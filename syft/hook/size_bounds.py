@@ -18,7 +18,7 @@ import torch
 
 from syft.core.trees import SCALARS, iter_tensors
 from syft.exceptions import CommandNotAllowedError
-from syft.hook.functions import CONSTRUCTORS, allowed
+from syft.hook.allowed_functions import CONSTRUCTORS, allowed
 from syft.hook.guards import bottom
 
 LIMIT = 2**31

@@ -17,10 +17,10 @@ from syft.core.id_provider import ObjectId
 from syft.core.labels import OWNER, set_id
 from syft.exceptions import SyftError
 from syft.hook import _installed, base
+from syft.hook.allowed_functions import overridable
 from syft.hook.args import default_register_tensor
 from syft.hook.attributes import TorchAttributes
 from syft.hook.base import FrameworkHook
-from syft.hook.functions import overridable
 from syft.hook.optimizers import follow_parameters
 from syft.hook.patches import OfModule, Patches
 from syft.hook.syft_tensor import SyftTensor

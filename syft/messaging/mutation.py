@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from syft.core.trees import iter_tensors
+from syft.hook.allowed_functions import function_of
 from syft.hook.attributes import FrameworkAttributes
-from syft.hook.functions import function_of
 from syft.messaging.message import Operation
 
 _FIRST = frozenset({"syft.tag", "syft.describe", "torch.Tensor.__setitem__", "torch.Tensor.backward"})

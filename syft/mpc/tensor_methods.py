@@ -17,7 +17,7 @@ from syft.core.tensor import AbstractTensor
 from syft.exceptions import CommandNotAllowedError, SyftError, UnsupportedOperationError, WorkerNotFoundError
 from syft.hook import base
 from syft.hook import optimizers as _optimizers  # noqa: F401  (fills the table of optimizer hooks first)
-from syft.hook.functions import register_command
+from syft.hook.allowed_functions import register_command
 from syft.hook.syft_tensor import SyftTensor, swap
 from syft.mpc.values.sharing import OutOfRangeError, split
 from syft.pointers.multi_pointer import MultiPointerTensor

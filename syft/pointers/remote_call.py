@@ -14,7 +14,7 @@ from syft.core.references import ObjectMeta, SameAs, TensorMeta
 from syft.core.tensor import AbstractTensor
 from syft.core.trees import SCALARS, iter_tensors, map_tensors, rebuild_tuple
 from syft.exceptions import TensorsNotCollocatedError, UnsupportedOperationError
-from syft.hook.functions import name_of
+from syft.hook.allowed_functions import name_of
 from syft.pointers.lease import Lease
 from syft.pointers.object_pointer import ObjectPointer
 

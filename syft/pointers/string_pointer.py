@@ -8,7 +8,7 @@ from typing import Any
 
 from syft.core.string import COMPARISONS, METHODS, OPERATORS, String, plain_text, run_for_peer, with_string_signature
 from syft.core.trees import map_tensors
-from syft.hook.functions import register_command
+from syft.hook.allowed_functions import register_command
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import call_by_name, pointer_kinds
 

@@ -13,10 +13,10 @@ from syft.core.id_provider import ObjectId
 from syft.exceptions import AuthenticationError, NodeUnreachableError, SyftError
 from syft.workers.delegation.introduction import introduce
 from syft.workers.remote import RemoteWorker
+from syft.workers.transport.reconnecting_stream import WebsocketStream
 from syft.workers.transport.stream import close_incoming
 from syft.workers.transport.tls import client_context, explain, is_loopback
 from syft.workers.transport.websocket import Endpoint
-from syft.workers.transport.websocket_stream import WebsocketStream
 
 if TYPE_CHECKING:
     import torch

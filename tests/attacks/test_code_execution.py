@@ -13,7 +13,7 @@ import torch
 
 import syft as sy
 from syft.core.references import Ref
-from syft.hook.functions import allowed
+from syft.hook.allowed_functions import allowed
 from syft.messaging import message as m
 from syft.serde import serialize
 from tests.helpers.attacks.hostile_peer import (

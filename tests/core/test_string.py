@@ -9,7 +9,7 @@ from syft.core.labels import tags_of
 from syft.core.string import COMPARISONS, METHODS, OPERATORS, String
 from syft.exceptions import CommandNotAllowedError, GetNotPermittedError, SpentPointerError
 from syft.generic import string as documented
-from syft.hook.functions import function_of
+from syft.hook.allowed_functions import function_of
 
 ROWS = (
     "String String.send String.get_class_attributes String.on String.add_string String.create_pointer "

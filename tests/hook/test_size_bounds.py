@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 import syft as sy
 from syft.exceptions import CommandNotAllowedError
-from syft.hook.functions import CONSTRUCTORS, allowed
+from syft.hook.allowed_functions import CONSTRUCTORS, allowed
 from syft.hook.size_bounds import bound_size_tensors, bound_sizes, parameters_of
 from syft.workers.access.policy import DenyAll
 from tests.helpers.remote.samples import samples, unlisted_samples

@@ -13,8 +13,8 @@ from syft.frameworks.torch.torch_attributes import TorchAttributes
 from syft.generic.frameworks.attributes import FrameworkAttributes
 from syft.generic.frameworks.hook.trace import Trace, tracer
 from syft.generic.frameworks.remote import Remote
+from syft.hook.allowed_functions import CONSTRUCTORS, function_of
 from syft.hook.denylist import REFUSED
-from syft.hook.functions import CONSTRUCTORS, function_of
 from syft.hook.syft_tensor import SyftTensor
 from tests.helpers.documented_rows import Rows
 

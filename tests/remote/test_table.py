@@ -14,8 +14,8 @@ import torch
 
 from syft.core.trees import map_tensors
 from syft.exceptions import CommandNotAllowedError, UnsupportedOperationError
+from syft.hook.allowed_functions import allowed, function_of, name_of, overridable
 from syft.hook.denylist import REFUSED
-from syft.hook.functions import allowed, function_of, name_of, overridable
 from tests.helpers.remote import page
 from tests.helpers.remote.sample import Sample, replaced, tensors, transform
 from tests.helpers.remote.samples import samples, unlisted_samples

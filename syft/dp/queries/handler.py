@@ -11,9 +11,9 @@ from syft.core.id_provider import is_id
 from syft.dp.queries.estimators import QUESTIONS, Question
 from syft.dp.queries.table_view import TableFormat
 from syft.exceptions import PrivacyError
-from syft.federated.client.fit_loop import tensors_of
 from syft.federated.client.fit_service import trainer_of
 from syft.federated.client.stored_dataset import DATASET
+from syft.federated.client.training_loop import tensors_of
 from syft.workers.access.policy import check_release
 from syft.workers.execution.session import Session
 

@@ -20,7 +20,7 @@ import torch
 
 from syft.core.generator import local
 from syft.exceptions import TrainingError
-from syft.federated.client.fit_loop import loss_caller, one_number, output_of
+from syft.federated.client.training_loop import loss_caller, one_number, output_of
 from syft.messaging.plan.arguments import match
 from syft.messaging.plan.checks import check
 from syft.messaging.plan.executor import Compiled

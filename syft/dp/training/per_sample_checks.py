@@ -14,7 +14,7 @@ from syft.dp.mechanisms.noise import add_gaussian
 from syft.dp.training.pacing import Clock, duration
 from syft.dp.training.per_sample import PerSample
 from syft.exceptions import TrainingError
-from syft.federated.client.fit_loop import loss_caller, one_number, output_of
+from syft.federated.client.training_loop import loss_caller, one_number, output_of
 from syft.messaging.plan.interpreter import fake_tensors
 
 _ROWS = 4

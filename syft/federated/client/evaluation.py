@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from syft.exceptions import TrainingError
-from syft.federated.client.fit_loop import (
+from syft.federated.client.train_config import TrainConfig
+from syft.federated.client.training_loop import (
     batches,
     in_mode,
     loss_caller,
@@ -18,7 +19,6 @@ from syft.federated.client.fit_loop import (
     output_of,
     unwrapped,
 )
-from syft.federated.client.train_config import TrainConfig
 from syft.messaging.mutation import alters
 from syft.messaging.plan.plan import Plan
 

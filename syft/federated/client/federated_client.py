@@ -21,9 +21,9 @@ from syft.core.object_storage import ObjectStorage
 from syft.core.references import Ref, TensorMeta
 from syft.exceptions import GetNotPermittedError, ObjectNotFoundError
 from syft.federated.client.evaluation import Evaluation
-from syft.federated.client.fit_loop import Training, pair_of
 from syft.federated.client.fit_service import ADD_DATASET, EVALUATE, FIT, REMOVE_DATASET, FitService, trainer_of
 from syft.federated.client.train_config import TrainConfig
+from syft.federated.client.training_loop import Training, pair_of
 from syft.messaging import message as m
 from syft.pointers.lease import Lease
 from syft.pointers.pointer_tensor import PointerTensor

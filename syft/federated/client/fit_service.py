@@ -18,10 +18,10 @@ from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import NotPermittedError, TrainingError
 from syft.federated.client.dp_training import prepare, step_seconds_of
 from syft.federated.client.evaluation import Evaluation, evaluate
-from syft.federated.client.fit_loop import Training, pair_of, predict_step, tensors_of, unwrapped
 from syft.federated.client.secure_aggregation.client_policy import check_unmasked
 from syft.federated.client.stored_dataset import DATASET, find_stored, store_dataset, stored_keys
 from syft.federated.client.train_config import USE_CONFIG, TrainConfig
+from syft.federated.client.training_loop import Training, pair_of, predict_step, tensors_of, unwrapped
 from syft.workers.access.policy import ALLOW_ALL, check_release, pay
 from syft.workers.execution.copies import is_plain
 from syft.workers.execution.execute import WORKER_COMMANDS

@@ -18,7 +18,7 @@ from torch.utils.data import TensorDataset
 from syft.core.id_provider import is_id
 from syft.exceptions import ClientBusyError, SyftError, TrainingError
 from syft.federated.client.fit_service import trainer_of
-from syft.federated.client.local_training import train
+from syft.federated.client.local_round import train
 from syft.federated.client.modifiers.dp_sgd import spent
 from syft.federated.client.payload import Payload
 from syft.federated.client.secure_aggregation import handlers

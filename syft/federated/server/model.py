@@ -12,10 +12,10 @@ import torch
 
 from syft.exceptions import FederatedError, TrainingError
 from syft.federated.client.evaluation import Evaluation, evaluate
-from syft.federated.client.fit_loop import loss_caller, output_of
-from syft.federated.client.local_training import draws, split_state
+from syft.federated.client.local_round import draws, split_state
 from syft.federated.client.state_vector import StateLayout
 from syft.federated.client.train_config import TrainConfig
+from syft.federated.client.training_loop import loss_caller, output_of
 from syft.federated.server.shape_errors import explained
 from syft.messaging.plan.plan import Plan
 

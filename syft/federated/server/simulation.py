@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import TensorDataset
 
 from syft.exceptions import TrainingError
-from syft.federated.client.fit_loop import pair_of
+from syft.federated.client.training_loop import pair_of
 from syft.federated.partition import partition_of
 from syft.federated.server.clients import ClientStateCache, LocalClient
 

@@ -15,7 +15,7 @@ from torch.overrides import get_testing_overrides
 from syft.config import current
 from syft.core.trees import iter_tensors
 from syft.exceptions import CommandNotAllowedError, MalformedPlanError, UnsupportedOperationError
-from syft.hook.functions import function_of
+from syft.hook.allowed_functions import function_of
 from syft.messaging.message import Operation
 from syft.messaging.plan.commands import (
     COMMANDS,

@@ -2,6 +2,7 @@
 
 from syft.mpc.protocols import (  # noqa: F401  (registers them)
     arithmetic,
+    beaver_triples,
     comparison,
     division,
     exponential,

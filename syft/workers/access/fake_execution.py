@@ -14,7 +14,7 @@ import torch
 
 from syft.core.trees import iter_tensors
 from syft.exceptions import PlanMismatchError, SyftError
-from syft.hook.functions import function_of
+from syft.hook.allowed_functions import function_of
 from syft.hook.guards import guard_call
 from syft.hook.size_bounds import bound_sizes
 from syft.messaging.plan.arguments import match

@@ -19,9 +19,9 @@ from syft.workers.delegation import dialer
 from syft.workers.execution.session import serving
 from syft.workers.peer import PeerWorker
 from syft.workers.transport.pipe import SocketPipe
+from syft.workers.transport.reconnecting_stream import WebsocketStream
 from syft.workers.transport.tls import client_context, is_loopback
 from syft.workers.transport.websocket import Endpoint
-from syft.workers.transport.websocket_stream import WebsocketStream
 
 if TYPE_CHECKING:
     from syft.workers.delegation.grants import Delegation

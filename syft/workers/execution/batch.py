@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from syft.exceptions import IdNotUniqueError
-from syft.hook.functions import function_of
+from syft.hook.allowed_functions import function_of
 from syft.hook.guards import GUARDS
 from syft.messaging.call_batch import HEAD, Step, StepsMessage, operation_of, read_id, read_ids
 from syft.workers.execution.execute import execute, run_function

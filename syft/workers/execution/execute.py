@@ -13,7 +13,7 @@ from syft.core.references import Ref
 from syft.core.tensor import AbstractTensor
 from syft.core.trees import SCALARS, iter_tensors, map_tensors, register_leaf
 from syft.exceptions import CommandNotAllowedError, SyftError
-from syft.hook.functions import function_of, register_command
+from syft.hook.allowed_functions import function_of, register_command
 from syft.hook.guards import GUARDS, guard_call
 from syft.hook.size_bounds import bound_size_tensors, bound_sizes
 from syft.hook.syft_tensor import SyftTensor

@@ -11,7 +11,7 @@ from syft.core.context import acting_as
 from syft.core.id_provider import ID_PROVIDER, is_id
 from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import CommandNotAllowedError, ObjectNotFoundError, SerdeError
-from syft.hook.functions import register_command
+from syft.hook.allowed_functions import register_command
 from syft.messaging.plan.plan import Plan
 from syft.messaging.protocol.base import AbstractProtocol
 from syft.pointers.pointer_plan import COPY_PLAN, PLAN_PARAMETERS, RUN_PLAN

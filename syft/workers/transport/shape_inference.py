@@ -8,7 +8,7 @@ import torch
 
 from syft.core.references import SameAs, TensorMeta
 from syft.core.trees import iter_tensors, map_tensors
-from syft.hook.functions import function_of
+from syft.hook.allowed_functions import function_of
 from syft.hook.guards import guard_call
 from syft.hook.size_bounds import bound_sizes
 from syft.pointers.object_pointer import ObjectPointer

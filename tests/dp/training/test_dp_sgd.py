@@ -26,7 +26,7 @@ from syft.exceptions import (
     TrainingError,
 )
 from syft.federated.client.dp_settings import settings_from
-from syft.federated.client.local_training import modifiers_of
+from syft.federated.client.local_round import modifiers_of
 from syft.federated.client.rng import undisturbed
 from syft.federated.client.session import CALLS, ClientCall, ClientSession
 from syft.federated.client.train_config import TrainConfig

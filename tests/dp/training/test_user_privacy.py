@@ -13,7 +13,7 @@ from torch import nn
 
 import syft as sy
 from syft.exceptions import FederatedError, TrainingError
-from syft.federated.client.local_training import modifiers_of
+from syft.federated.client.local_round import modifiers_of
 from syft.federated.client.modifiers.clipping import clipped_update
 from syft.federated.client.state_vector import StateLayout
 from syft.federated.strategies import FedAvg, FedMedian, Scaffold

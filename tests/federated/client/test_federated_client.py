@@ -242,7 +242,7 @@ def test_modes_are_those_of_training_and_of_evaluating(bob):
 
 
 def test_losses_receive_output_and_target_by_argument_name():
-    from syft.federated.client.fit_loop import loss_caller
+    from syft.federated.client.training_loop import loss_caller
 
     def order(loss):
         return loss_caller(loss)("pred", "target")

@@ -15,7 +15,7 @@ from syft import config
 from syft.exceptions import NodeLostError, SerdeError, SyftError
 from syft.messaging.message import ObjectMessage, ObjectRequestMessage
 from syft.serde import deserialize, serialize
-from syft.workers.transport import framing, greeting, handshake, resend_buffer, websocket_stream
+from syft.workers.transport import framing, greeting, handshake, reconnecting_stream, resend_buffer
 from syft.workers.transport.framing import BYE, HEADER, HELLO, REQUEST, WELCOME, FramedConnection
 from syft.workers.transport.greeting import VERSION
 from syft.workers.transport.pipe import SocketPipe
@@ -271,7 +271,7 @@ def test_an_invalid_hello_gets_the_reason(small, hello):
 
 
 def test_a_client_shows_the_reason_of_a_node_of_another_version(hook, small, monkeypatch):
-    monkeypatch.setattr(websocket_stream, "VERSION", VERSION + 1)
+    monkeypatch.setattr(reconnecting_stream, "VERSION", VERSION + 1)
     with pytest.raises(SyftError, match=f"version {VERSION + 1} .* version {VERSION}; upgrade resyft at the worker"):
         small.connect(hook)
 
@@ -313,7 +313,7 @@ def test_version_returns_the_running_version(small):
 
 def test_a_node_that_stops_does_not_fill_the_client(hook, monkeypatch):
     """A client of a node that reads nothing waits, and gets a TimeoutError; later it can go on."""
-    monkeypatch.setattr(websocket_stream, "MAX_UNCONFIRMED", 32 * MiB)
+    monkeypatch.setattr(reconnecting_stream, "MAX_UNCONFIRMED", 32 * MiB)
     part = torch.zeros(MiB).random_()  # 4 MiB
     with node("paused") as process:
         client = process.connect(hook)

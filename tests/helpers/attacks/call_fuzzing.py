@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from syft.hook.functions import CONSTRUCTORS
+from syft.hook.allowed_functions import CONSTRUCTORS
 from tests.helpers.remote.sample import fresh, transform
 from tests.helpers.remote.samples import Sample, samples, unlisted_samples
 

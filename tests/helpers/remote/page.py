@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
+from syft.hook.allowed_functions import _EXTRA, CONSTRUCTORS, allowed, overridable
 from syft.hook.denylist import REASONS, REFUSED
-from syft.hook.functions import _EXTRA, CONSTRUCTORS, allowed, overridable
 from tests.helpers.remote.samples import samples, unlisted_samples
 
 # Proxies of calls that are sampled: in-place activations, and what torch.meshgrid calls in turn.

@@ -23,8 +23,8 @@ from syft.core import id_provider
 from syft.grid.isolation.session import process
 from syft.messaging import message as m
 from syft.workers.transport.framing import HEADER
+from syft.workers.transport.reconnecting_stream import WebsocketStream
 from syft.workers.transport.websocket import Endpoint, WebsocketPipe
-from syft.workers.transport.websocket_stream import WebsocketStream
 from tests.helpers.depth import IS_DEEP
 from tests.helpers.nodes import NODE, NodeProcess, forget
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 import syft as sy
 from syft.core.trees import map_tensors
 from syft.exceptions import PlanBuildError, PlanMismatchError
-from syft.hook.functions import allowed
+from syft.hook.allowed_functions import allowed
 from syft.serde import protobuf
 from tests.helpers.depth import deep
 from tests.helpers.plans.programs import (

@@ -20,7 +20,7 @@ from syft.grid.server import sessions
 from syft.grid.storage import result_size
 from syft.grid.storage.object_manager import ObjectManager
 from syft.grid.storage.quotas import Quota
-from syft.hook.functions import function_of
+from syft.hook.allowed_functions import function_of
 from syft.messaging import message as m
 from syft.messaging.call_batch import MAX_ARGUMENTS, MAX_STEPS, StepsMessage, operation_of, read_ids, write_ids
 from syft.messaging.mutation import changed_values

@@ -7,7 +7,7 @@ import torch
 from torch import nn, optim
 
 import syft as sy
-from syft.hook.functions import allowed
+from syft.hook.allowed_functions import allowed
 from syft.workers.transport.gradient_cache import leaves_gradients
 
 DATA = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))

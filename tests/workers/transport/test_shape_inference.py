@@ -9,7 +9,7 @@ import torch
 
 from syft.core.references import SameAs, TensorMeta
 from syft.core.trees import map_tensors
-from syft.hook.functions import allowed, function_of
+from syft.hook.allowed_functions import allowed, function_of
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.workers.transport import shape_inference
 from tests.helpers.depth import IS_DEEP

@@ -11,7 +11,7 @@ from syft.exceptions import TrainingError
 from syft.federated.client.modifiers.modifier import Modifier
 
 if TYPE_CHECKING:
-    from syft.federated.client.local_training import LocalRound
+    from syft.federated.client.local_round import LocalRound
 
 MIN_CLIP, MAX_CLIP = 1e-9, 1e9
 # Keeps a clipped update below its bound despite rounding.

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from syft.exceptions import TrainingError
 from syft.federated.client.dp_settings import settings_from
 from syft.federated.client.dp_training import prepare, step_seconds_of
-from syft.federated.client.fit_loop import pair_of
 from syft.federated.client.modifiers.modifier import Modifier
 from syft.federated.client.train_config import MAX_COUNT
+from syft.federated.client.training_loop import pair_of
 from syft.workers.access.policy import check_release, pay
 
 if TYPE_CHECKING:
-    from syft.federated.client.local_training import LocalRound
+    from syft.federated.client.local_round import LocalRound
     from syft.federated.client.session import ClientSession
 
 _MEMORY = "dp_sgd"

@@ -14,7 +14,7 @@ from syft.federated.client.secure_aggregation.participant import Masked
 from syft.federated.client.secure_aggregation.transcript import context_of
 
 if TYPE_CHECKING:
-    from syft.federated.client.local_training import LocalRound
+    from syft.federated.client.local_round import LocalRound
 
 _NAMES = {"round", "sealed", "weighted", "extras", "max_update", "max_samples"}
 

@@ -9,7 +9,7 @@ import torch
 from syft.exceptions import TrainingError
 
 if TYPE_CHECKING:
-    from syft.federated.client.local_training import LocalRound
+    from syft.federated.client.local_round import LocalRound
 
 MAX_ROUND = 2**53
 Pairs = list[tuple[torch.Tensor, torch.Tensor]]

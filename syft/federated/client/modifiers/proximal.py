@@ -11,7 +11,7 @@ from syft.exceptions import TrainingError
 from syft.federated.client.modifiers.modifier import Modifier, Pairs, add_to_gradient, pieces, require_all_steps
 
 if TYPE_CHECKING:
-    from syft.federated.client.local_training import LocalRound
+    from syft.federated.client.local_round import LocalRound
 
 
 class Proximal(Modifier):

@@ -23,7 +23,7 @@ from syft.federated.client.modifiers.modifier import (
 )
 
 if TYPE_CHECKING:
-    from syft.federated.client.local_training import LocalRound
+    from syft.federated.client.local_round import LocalRound
 
 MEMORY = "control"
 

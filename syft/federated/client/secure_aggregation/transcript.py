@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
-    from syft.federated.client.local_training import LocalRound
+    from syft.federated.client.local_round import LocalRound
 
 # Settings that differ between clients: the shares sealed for a client, and which of its controls to use.
 _OWN: dict[str, frozenset[str]] = {"masking": frozenset({"sealed"}), "control": frozenset({"version"})}

@@ -20,7 +20,7 @@ from syft.grid.isolation.proxies.objects import ObjectProxy, Proxy, spec_of
 from syft.grid.isolation.proxies.plans import HANDLERS as _PLANS
 from syft.grid.isolation.proxies.refusals import hidden, not_plain, opaque, unknown
 from syft.grid.isolation.proxies.retries import FIXED_SHAPE, try_on_ones, with_own_values
-from syft.hook.functions import function_of
+from syft.hook.allowed_functions import function_of
 from syft.messaging.message import Operation
 from syft.workers.access.fake_execution import Prediction, work_out
 from syft.workers.access.tensor_spec import TensorSpec

@@ -12,7 +12,7 @@ import torch
 
 from syft.core.trees import map_tensors
 from syft.grid.isolation.proxies.objects import size_in_bytes, specs_in
-from syft.hook.functions import function_of
+from syft.hook.allowed_functions import function_of
 from syft.messaging.plan.interpreter import quiet
 from syft.workers.access.fake_execution import Prediction
 from syft.workers.access.tensor_spec import FakeInputs, TensorSpec, shape_of_result

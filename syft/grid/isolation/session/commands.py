@@ -40,7 +40,7 @@ from syft.workers.execution.execute import WORKER_COMMANDS
 from syft.workers.execution.session import Session
 
 if TYPE_CHECKING:
-    from syft.federated.client.fit_loop import Training
+    from syft.federated.client.training_loop import Training
 
 
 def _open_dataset(worker: SessionWorker, key: object) -> bool:

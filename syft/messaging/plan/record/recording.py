@@ -23,7 +23,7 @@ from syft.core.callsite import user_line
 from syft.core.dispatch import function_name
 from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import CommandNotAllowedError
-from syft.hook.functions import CONSTRUCTORS, name_of
+from syft.hook.allowed_functions import CONSTRUCTORS, name_of
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan.commands import GRAD_MODE, GRADIENT, OPTIMIZER_STEP, gradient_of
 from syft.messaging.plan.metadata_access import READS, VALUE_READS, read

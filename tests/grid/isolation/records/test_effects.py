@@ -9,7 +9,7 @@ import torch
 from syft.core.references import Ref
 from syft.grid.isolation.records import effects
 from syft.grid.isolation.records.call_codec import write_call
-from syft.hook.functions import allowed as table
+from syft.hook.allowed_functions import allowed as table
 from syft.messaging.message import Operation
 from tests.helpers.remote.sample import replaced, tensors
 from tests.helpers.remote.samples import allowed, run, samples

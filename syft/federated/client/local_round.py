@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from syft.exceptions import TrainingError
-from syft.federated.client.fit_loop import build_optimizer, train_steps
 from syft.federated.client.modifiers.clipping import Clipping
 from syft.federated.client.modifiers.dp_sgd import DPSGD
 from syft.federated.client.modifiers.masking import Masking
@@ -26,6 +25,7 @@ from syft.federated.client.modifiers.scaffold_control import ScaffoldControl
 from syft.federated.client.rng import GeneratorLock
 from syft.federated.client.state_vector import StateLayout
 from syft.federated.client.train_config import ROUND_SETTINGS, TrainConfig
+from syft.federated.client.training_loop import build_optimizer, train_steps
 from syft.messaging.plan.plan import Plan
 from syft.messaging.plan.state import NOT_PARAMETERS
 from syft.workers.execution.execute import _reaches_others
