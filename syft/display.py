@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from syft.core.labels import printable
+from syft.core.references import TensorMeta
 
 _STYLE = "border-collapse:collapse;font-size:90%;color:var(--jp-ui-font-color1,inherit)"
 
@@ -54,7 +55,7 @@ def pointer_html(pointer: Any) -> str:
         ("id at location", pointer.id_at_location),
     ]
     meta = getattr(pointer, "_meta", None)
-    if meta is not None:
+    if isinstance(meta, TensorMeta):
         rows += [("shape", tuple(meta.shape)), ("dtype", meta.dtype), ("requires_grad", meta.requires_grad)]
     if pointer.tags:
         rows.append(("tags", " ".join(sorted(pointer.tags))))

@@ -38,7 +38,7 @@ class Message(Bufferizable):
             raise TypeError(f"{cls.__name__} has {len(fields)} fields, got {len(payload)}")
         for (name, fits, is_bounded), value in zip(fields, payload, strict=True):
             if not fits(value):
-                raise TypeError(f"{cls.__name__}.{name} can't be a {type(value).__name__}, or holds a wrong type")
+                raise TypeError(f"{cls.__name__}.{name} can't be a {_kind_of(value)}")
             if is_bounded and isinstance(value, _ID) and not is_id(value):
                 raise TypeError(f"{cls.__name__}.{name} is too long")
         return cls(*payload)
@@ -67,6 +67,14 @@ def _check_of(annotation: Any) -> Callable[[Any], bool]:
         return lambda value: any(check(value) for check in checks)
     kinds = options or annotation
     return lambda value: isinstance(value, kinds)
+
+
+def _kind_of(value: object) -> str:
+    """Return the type of a value for an error text, with the types of its first items."""
+    kind = type(value).__name__
+    if not isinstance(value, tuple | list) or not value:
+        return kind
+    return f"{kind} of {', '.join(type(item).__name__ for item in value[:5])}"
 
 
 _ATOMS = frozenset({int, float, bool, str, type(None)})

@@ -391,7 +391,7 @@ def test_unknown_clients_and_malformed_frames_get_no_answer(processes):
     alice = processes[0]
     assert _squares(*processes) == [1, 4, 9]
     for greeting in (b"GET / HTTP/1.0\r\n\r\n" + bytes(100), b"syf1" + bytes(33), os.urandom(200)):
-        with socket.create_connection(("127.0.0.1", alice._child.port)) as sock:
+        with socket.create_connection(("127.0.0.1", alice.port)) as sock:
             sock.sendall(greeting)
             assert _answer(sock) == b""
     header = struct.Struct("<BQQ")

@@ -211,7 +211,8 @@ def test_sending_and_getting_in_a_sandbox(make_worker, kind, hook, x):
     result = pointer * 2 + pointer
     for user in (None, "bob", ["alice"]):
         with pytest.raises(
-            (GetNotPermittedError, SerdeError), match="is private, and not released to|can't hold a list"
+            (GetNotPermittedError, SerdeError),
+            match="is private, and not released to|can't be a tuple of int, list, str",
         ):
             result.get(user=user)
             bob.synchronize()

@@ -234,7 +234,8 @@ def _mutated(rng: random.Random, tree: Any, pool: list[bytes]) -> Any:
     elif kind == 5:
         new = _at(tree, rng.choice(paths))
     elif kind == 6:
-        other = frames.read(memoryview(bytes(compression._decompress(rng.choice(pool)))))
+        body = memoryview(bytes(compression._decompress(rng.choice(pool))))
+        other = frames.read(body, len(body))
         new = _at(other, rng.choice(_paths(other)))
     else:
         new = rng.choice(

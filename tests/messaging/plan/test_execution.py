@@ -15,7 +15,7 @@ import syft as sy
 from tests.helpers.plans.plan_models import planned
 
 pytestmark = pytest.mark.usefixtures("hook")
-THIS_FILE = "test_plan_execution.py"
+THIS_FILE = "test_execution.py"
 
 
 # --- gradient modes ------------------------------------------------------------------------------------------------

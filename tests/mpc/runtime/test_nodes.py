@@ -28,7 +28,7 @@ from tests.helpers.nodes import Line, NodeProcess, forget
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("nodes")]
 NAMES = ("mpc-a", "mpc-b", "mpc-c", "mpc-dealer")
-PREPARE = "from tests.mpc import network_child; network_child.register()"
+PREPARE = "from tests.helpers.mpc import network_child; network_child.register()"
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from syft.exceptions import PlanMismatchError
 from tests.helpers.plans.plan_models import planned
 
 pytestmark = pytest.mark.usefixtures("hook")
-THIS_FILE = "test_plan_properties.py"
+THIS_FILE = "test_properties.py"
 
 
 # --- checks of forms -----------------------------------------------------------------------------------------------

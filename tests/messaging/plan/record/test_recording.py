@@ -16,7 +16,7 @@ from syft.exceptions import PlanBuildError
 from tests.helpers.plans.plan_models import planned
 
 pytestmark = pytest.mark.usefixtures("hook")
-THIS_FILE = "test_plan_recording.py"
+THIS_FILE = "test_recording.py"
 
 
 class Doubled(torch.autograd.Function):
