@@ -249,7 +249,7 @@ def test_a_dealer_that_is_killed_and_comes_back(hook, parties):
     x = share([1, 2, 3], parties[:2], dealer)
     assert (x * x).get().tolist() == [1, 4, 9]
     os.kill(dealer.pid, signal.SIGKILL)
-    dealer._child.process.wait()
+    dealer._handle.process.wait()
     x * share([1, 2, 4], parties[:2], dealer)
     (error,) = told(*parties[:2])
     assert isinstance(error, ProtocolError) and dealer.id in str(error)
