@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -155,12 +154,10 @@ def _forwarder(name: str) -> Callable[..., Any]:
 
 
 def with_string_signature(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a method the signature of the method of `str` that has its name."""
-    try:
-        found = inspect.signature(getattr(str, method.__name__))
-    except ValueError:  # Python knows no signature of str.find and the like
-        found = inspect.signature(_search)
-    method.__signature__ = found  # type: ignore[attr-defined]
+    """Let `inspect.signature` show the signature of the method of `str` that has its name, without computing it now."""
+    original = getattr(str, method.__name__)
+    # Python knows no signature of str.find and the like.
+    method.__wrapped__ = _search if original.__text_signature__ is None else original  # type: ignore[attr-defined]
     return method
 
 
