@@ -316,7 +316,7 @@ class PartyLink:
             return timeout
         left = self._doubt + DOUBT_SECONDS - time.monotonic()
         if left <= 0:
-            raise ProtocolError(f"Party {self.peer!r} runs another run than this one.")
+            raise ProtocolError(f"Party {self.peer!r} takes part in a different run.")
         return min(timeout, left)
 
     def close(self) -> None:
