@@ -1,0 +1,57 @@
+"""Every name of the 0.2 API: where it is, or which error says what to use instead; and the page that lists them."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+
+import syft as sy
+from tests.helpers.names_0_2 import ABSENT, BEGIN, END, OF_INSTANCES, PAGE, absent, names, resolve, table
+
+
+def test_every_name_is_there_or_listed_as_absent(hook):
+    missing = []
+    for module, name in names():
+        if absent(module, name) is None and (module, name) not in OF_INSTANCES:
+            try:
+                resolve(module, name)
+            except (ImportError, AttributeError) as error:
+                missing.append(f"{module} {name}: {error}")
+    assert missing == []
+
+
+def test_absent_names_say_what_to_use(hook):
+    seen = set()
+    for module, name in names():
+        entry = absent(module, name)
+        if entry is None:
+            continue
+        seen.add(entry)
+        try:
+            resolve(module, name)
+        except (ImportError, AttributeError) as error:
+            assert (ABSENT[entry] or "") in str(error), (module, name, str(error))
+        else:
+            raise AssertionError(f"{module} {name} is there: take it out of ABSENT")
+    assert seen == set(ABSENT)
+
+
+def test_names_of_instances(hook):
+    x = torch.ones(1).fix_prec()
+    assert isinstance(x.child, sy.FixedPrecisionTensor) and hook.local_worker.serializer == "torch"
+
+
+def test_t14_page_lists_every_name(hook):
+    """A failure means: run `python -m tests.helpers.names_0_2`."""
+    page = PAGE.read_text()
+    assert page[page.index(BEGIN) + len(BEGIN) : page.index(END)] == table()
+
+
+def test_t14_page_names_every_behaviour_that_has_a_test():
+    """The rows of the page link to tests by the ids in their names, so that no row outlives its behaviour."""
+    tests = "\n".join(path.read_text() for path in PAGE.parents[2].glob("tests/compat02/test_*.py"))
+    rows = re.findall(r"^\| ([A-Z]+-?[A-Z]?\d*) \|", PAGE.read_text(), re.MULTILINE)
+    assert len(rows) > 10
+    for row in rows:
+        assert re.search(rf"def test_{row.lower().replace('-', '_')}_", tests), row
