@@ -1,7 +1,8 @@
 """The audit log: user, action and decision of each request. It is append-only and contains no data values.
 
 Each row contains the hash of itself and of its predecessor, so a changed, removed or added row is detected. An
-attacker with write access to the store or file can replace the whole chain; to detect that, keep the last hash elsewhere.
+attacker with write access to the store or file can replace the whole chain; to detect that, keep the last hash
+elsewhere.
 """
 
 from __future__ import annotations
