@@ -249,7 +249,7 @@ class PipelinedStream(Stream):
             if stream is not self:
                 with contextlib.suppress(Exception):
                     stream._ask(BatchMessage(()), True)
-                error = stream._take_failure(group)
+                error: Exception | None = stream._take_failure(group)
                 if error is not None and not isinstance(error, RunAbortedError):
                     return error
         return None

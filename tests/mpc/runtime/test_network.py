@@ -188,7 +188,7 @@ def test_a_share_that_is_not_there(parties, carol):
     parties[1].rm_obj(x.child.child[parties[1].id].id_at_location)
     began = time.monotonic()
     product = x * x
-    with pytest.raises(ObjectNotFoundError, match=parties[1].id):  # not that the other party was told to stop
+    with pytest.raises(ObjectNotFoundError, match=parties[1].id):  # not the abort at the other party
         product.get()
     assert told(*parties[:2]) == []
     assert time.monotonic() - began < AT_ONCE
