@@ -84,6 +84,14 @@ def find_rule(cls: type[AbstractTensor], function: Callable[..., Any]) -> Rule |
         return rule
 
 
+def rules_of(cls: type[AbstractTensor]) -> list[tuple[str, Rule]]:
+    """List the rules of a kind of link, inherited ones included, by the name of the function."""
+    found: dict[str, Rule] = {}
+    for base in reversed(cls.__mro__):
+        found |= {function_name(key): rule for key, rule in base.__dict__.get("_rules", {}).items()}
+    return sorted(found.items())
+
+
 def _search_rule(cls: type[AbstractTensor], function: Callable[..., Any]) -> Rule | None:
     for base in cls.__mro__:
         rules = base.__dict__.get("_rules")
@@ -141,7 +149,7 @@ def forward(cls: type[AbstractTensor], function: Any, args: tuple[Any, ...], kwa
 
 def _nearest(cls: type[AbstractTensor], function: Callable[..., Any]) -> str:
     """Name the supported call that looks most like the one refused."""
-    known = sorted({function_name(key) for base in cls.__mro__ for key in base.__dict__.get("_rules", ())})
+    known = [name for name, _ in rules_of(cls)]
     close = difflib.get_close_matches(function_name(function), known, n=1, cutoff=0.3)
     return f"The nearest supported call is {close[0]}." if close else "It has no rules yet; add one with implements()."
 

@@ -33,7 +33,8 @@
     ├── PlanTranslationError                   SY405  a plan can't be translated
     ├── ProtocolError                          SY501  a protocol on shares can't be run, or was interrupted
     │   ├── PartyLostError                     SY502  a party is unreachable
-    │   └── PinnedPartyError                   SY503  a party is another node than the model was hosted with
+    │   ├── PinnedPartyError                   SY503  a party is another node than the model was hosted with
+    │   └── RunAbortedError                    SY505  another party aborted a run on shares
     ├── DriftError                             SY504  an encrypted result differs from its plaintext
     ├── TrainingError                          SY601  a worker can't train with this config or data set
     │   ├── StateLostError                     SY602  a client lost its state of an earlier round

@@ -44,6 +44,10 @@ class ProtocolError(SyftError, code="SY501"):
     """A protocol on shares can't be run, or was interrupted."""
 
 
+class RunAbortedError(ProtocolError, code="SY505"):
+    """Another party aborted a run on shares; that party reports the reason."""
+
+
 class PartyLostError(ProtocolError, code="SY502"):
     """A party of a run is unreachable, or did not answer in time.
 

@@ -10,6 +10,7 @@ A new type takes the next free code of its range; when a range is full, it conti
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import EllipsisType
 
 import numpy as np
@@ -18,6 +19,7 @@ from torch.jit._trace import TopLevelTracedModule
 
 from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
 from syft.core.string import String
+from syft.exceptions import SerdeError
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging import hosting as h
 from syft.messaging import message as m
@@ -44,97 +46,112 @@ from syft.tensors.polynomial import PolynomialTensor
 from syft.tensors.precision import FixedPrecisionTensor
 from syft.tensors.private import PrivateTensor
 
+Row = tuple[int, type | str]
+
+
+def build_table(rows: Iterable[Row]) -> dict[int, type | str]:
+    """Return rows of code and type as a dict; a code that occurs twice is refused."""
+    table: dict[int, type | str] = {}
+    for code, cls in rows:
+        if code in table:
+            raise SerdeError(f"The wire code {code} of {cls} already belongs to {table[code]}; choose a free one.")
+        table[code] = cls
+    return table
+
+
 # A type of a package above this one stands here by name; its own module registers it with this code.
-CODES: dict[int, type | str] = {
-    1: tuple,
-    2: list,
-    3: dict,
-    4: set,
-    5: frozenset,
-    6: range,
-    7: slice,
-    8: EllipsisType,
-    9: complex,
-    10: bytes,
-    11: bytearray,
-    30: np.ndarray,
-    31: np.generic,
-    40: torch.Tensor,
-    41: torch.nn.Parameter,
-    42: torch.Size,
-    43: torch.device,
-    44: torch.dtype,
-    45: torch.memory_format,
-    46: torch.layout,
-    47: torch.jit.ScriptModule,
-    48: torch.jit.ScriptFunction,
-    49: TopLevelTracedModule,
-    50: torch.return_types.max,
-    60: SyftTensor,
-    61: LoggingTensor,
-    62: PlusIsMinusTensor,
-    63: PlaceHolder,
-    64: FixedPrecisionTensor,
-    65: AdditiveSharingTensor,
-    66: PolynomialTensor,
-    67: PrivateTensor,
-    80: ObjectPointer,
-    81: PointerTensor,
-    82: MultiPointerTensor,
-    83: CallablePointer,
-    84: StringPointer,
-    85: ObjectWrapper,
-    86: Ref,
-    87: TensorMeta,
-    88: ObjectMeta,
-    89: SameAs,
-    90: PointerPlan,
-    91: PointerProtocol,
-    100: Plan,
-    101: State,
-    102: Protocol,
-    103: RoleProtocol,
-    120: m.Message,
-    121: m.Operation,
-    122: m.ObjectMessage,
-    123: m.ObjectRequestMessage,
-    124: m.IsNoneMessage,
-    125: m.GetShapeMessage,
-    126: m.ForceObjectDeleteMessage,
-    127: m.RetainMessage,
-    128: m.ReleaseMessage,
-    129: m.HandOverMessage,
-    130: m.FetchThereMessage,
-    131: m.SearchMessage,
-    132: m.BatchMessage,
-    133: m.PlanCommandMessage,
-    134: m.ErrorMessage,
-    135: m.PublishMessage,
-    136: m.ClaimMessage,
-    137: m.RunMessage,
-    138: m.RequestReleaseMessage,
-    139: m.RequestStatusMessage,
-    140: m.ListRightsMessage,
-    141: m.DecideRequestMessage,
-    142: m.RevokeGrantMessage,
-    143: m.ShareSourceMessage,
-    144: StepsMessage,
-    150: h.HostModelMessage,
-    151: h.HostSharesMessage,
-    152: h.ModelsMessage,
-    153: h.DownloadModelMessage,
-    154: h.DeleteModelMessage,
-    155: h.InferenceMessage,
-    156: h.SharedInferenceMessage,
-    160: String,
-    161: "BaseWorker",
-    162: "BaseWorker",  # with all of its objects
-    163: "TrainConfig",
-    164: "Payload",
-    170: "HostedModel",
-    171: "EncryptedModel",
-    172: "StoredDataset",
-}
+CODES: dict[int, type | str] = build_table(
+    (
+        (1, tuple),
+        (2, list),
+        (3, dict),
+        (4, set),
+        (5, frozenset),
+        (6, range),
+        (7, slice),
+        (8, EllipsisType),
+        (9, complex),
+        (10, bytes),
+        (11, bytearray),
+        (30, np.ndarray),
+        (31, np.generic),
+        (40, torch.Tensor),
+        (41, torch.nn.Parameter),
+        (42, torch.Size),
+        (43, torch.device),
+        (44, torch.dtype),
+        (45, torch.memory_format),
+        (46, torch.layout),
+        (47, torch.jit.ScriptModule),
+        (48, torch.jit.ScriptFunction),
+        (49, TopLevelTracedModule),
+        (50, torch.return_types.max),
+        (60, SyftTensor),
+        (61, LoggingTensor),
+        (62, PlusIsMinusTensor),
+        (63, PlaceHolder),
+        (64, FixedPrecisionTensor),
+        (65, AdditiveSharingTensor),
+        (66, PolynomialTensor),
+        (67, PrivateTensor),
+        (80, ObjectPointer),
+        (81, PointerTensor),
+        (82, MultiPointerTensor),
+        (83, CallablePointer),
+        (84, StringPointer),
+        (85, ObjectWrapper),
+        (86, Ref),
+        (87, TensorMeta),
+        (88, ObjectMeta),
+        (89, SameAs),
+        (90, PointerPlan),
+        (91, PointerProtocol),
+        (100, Plan),
+        (101, State),
+        (102, Protocol),
+        (103, RoleProtocol),
+        (120, m.Message),
+        (121, m.Operation),
+        (122, m.ObjectMessage),
+        (123, m.ObjectRequestMessage),
+        (124, m.IsNoneMessage),
+        (125, m.GetShapeMessage),
+        (126, m.ForceObjectDeleteMessage),
+        (127, m.RetainMessage),
+        (128, m.ReleaseMessage),
+        (129, m.HandOverMessage),
+        (130, m.FetchThereMessage),
+        (131, m.SearchMessage),
+        (132, m.BatchMessage),
+        (133, m.PlanCommandMessage),
+        (134, m.ErrorMessage),
+        (135, m.PublishMessage),
+        (136, m.ClaimMessage),
+        (137, m.RunMessage),
+        (138, m.RequestReleaseMessage),
+        (139, m.RequestStatusMessage),
+        (140, m.ListRightsMessage),
+        (141, m.DecideRequestMessage),
+        (142, m.RevokeGrantMessage),
+        (143, m.ShareSourceMessage),
+        (144, StepsMessage),
+        (150, h.HostModelMessage),
+        (151, h.HostSharesMessage),
+        (152, h.ModelsMessage),
+        (153, h.DownloadModelMessage),
+        (154, h.DeleteModelMessage),
+        (155, h.InferenceMessage),
+        (156, h.SharedInferenceMessage),
+        (160, String),
+        (161, "BaseWorker"),
+        (162, "BaseWorker"),  # with all of its objects
+        (163, "TrainConfig"),
+        (164, "Payload"),
+        (170, "HostedModel"),
+        (171, "EncryptedModel"),
+        (172, "StoredDataset"),
+    )
+)
 # Types that do not bring `simplify` and `detail` of their own.
 CODECS: dict[type, TypeCodec] = native_serde.CODECS | numpy_serde.CODECS | torch_serde.CODECS
 SCREENS: dict[type, Screen] = {Plan: Plan.screen}

@@ -111,7 +111,7 @@ def test_a_write_from_another_connection_is_in_the_code_or_not_in_the_copy(hospi
     patients, weather = id_of(visitor, "#patients"), id_of(visitor, "#weather")
     visitor.ask(Operation("torch.Tensor.clone", None, (Ref(weather),), {}, (20_001,)))
     for number in range(30):  # records that take long to slice
-        visitor.ask(Operation("torch.stack", None, ([Ref(20_001)] * 1500,), {}, (10**9 + number * 10**6,)))
+        visitor.ask(Operation("torch.stack", None, ([Ref(20_001)] * 4000,), {}, (10**9 + number * 10**6,)))
         visitor.ask(m.ForceObjectDeleteMessage(10**9 + number * 10**6))
     with contextlib.closing(Visitor(hospital.url, hospital.tokens["bob"])) as other:
         for attempt in range(3):

@@ -4,13 +4,18 @@ import collections
 import enum
 import math
 import threading
+from collections.abc import Mapping
 
 import pytest
+import torch
 from hypothesis import given
 
-from syft.exceptions import SerdeError
-from syft.serde import deserialize, serialize
+from syft.exceptions import CommandNotAllowedError, SerdeError
+from syft.hook.size_bounds import bound_size_tensors
+from syft.serde import deserialize, registry, serialize
+from syft.serde.msgpack import serde as msgpack_strategy
 from syft.serde.msgpack.serde import MAX_DEPTH
+from syft.serde.protobuf import serde as protobuf_strategy
 from tests.helpers.serde.round_trips import EXAMPLES, objects, roundtrip
 
 
@@ -179,3 +184,17 @@ def test_a_failed_write_leaves_nothing_behind():
         serialize([torch.ones(3), 2**600])
     assert roundtrip(5) == 5
     assert torch.equal(roundtrip(torch.ones(2)), torch.ones(2))
+
+
+@pytest.mark.parametrize("strategy", [msgpack_strategy, protobuf_strategy], ids=["msgpack", "protobuf"])
+@pytest.mark.parametrize("kind", [collections.OrderedDict, collections.Counter, type("Mine", (dict,), {})])
+def test_received_dicts_are_exactly_dicts(strategy, kind):
+    """The checks of sizes walk exact dicts only: a tensor in another mapping would not be checked."""
+    sent = {"size": torch.tensor([2**40]), "nested": [{"more": (torch.tensor(2**41),)}]}
+    received = strategy.deserialize(strategy.serialize(sent))
+    assert type(received) is type(received["nested"][0]) is dict
+    with pytest.raises(CommandNotAllowedError, match="large number"):
+        bound_size_tensors("torch.zeros", (received,), {})
+    assert {entry.cls for entry in registry.BY_CODE.values() if issubclass(entry.cls, Mapping)} == {dict}
+    with pytest.raises(SerdeError, match="can't be serialized"):
+        strategy.serialize(kind(sent))

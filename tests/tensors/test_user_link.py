@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import syft as sy
-from syft.core.dispatch import find_rule, run
+from syft.core.dispatch import find_rule, rules_of, run
 from syft.core.tensor import AbstractTensor, Level
 from syft.exceptions import SerdeError, SyftError, UnsupportedOperationError
 from syft.serde.registry import BY_TYPE
@@ -131,6 +131,13 @@ def test_in_place():
     assert below(x).tolist() == [151]
 
 
+def test_rules_are_listed_by_name():
+    names = [name for name, _ in rules_of(Money)]
+    assert names == sorted(names)
+    assert {"torch.Tensor.add", "torch.add", "torch.cat", "torch.Tensor.sum"} <= set(names)
+    assert dict(rules_of(Money))["torch.add"] is add
+
+
 @pytest.mark.parametrize(
     ("call", "operation", "nearest"),
     [
@@ -173,7 +180,7 @@ def test_nothing_is_forwarded_by_default():
 def test_duplicates_are_refused():
     with pytest.raises(SyftError, match=r"Money already has a rule for .*add"):
         Money.implements(torch.add)(lambda *args: None)
-    assert find_rule(Money, torch.add) is add
+    assert find_rule(Money, torch.add) is dict(rules_of(Money))["torch.add"] is add
 
 
 def test_subclasses_inherit_and_may_override():
@@ -189,8 +196,8 @@ def test_subclasses_inherit_and_may_override():
 
     assert x + 1 == "clink"
     assert below(cents(5) + 1).tolist() == [6]
-    assert find_rule(Coins, torch.Tensor.add) is clink
-    assert find_rule(Coins, torch.cat) is cat
+    assert find_rule(Coins, torch.Tensor.add) is dict(rules_of(Coins))["torch.Tensor.add"] is clink
+    assert find_rule(Coins, torch.cat) is dict(rules_of(Coins))["torch.cat"] is cat
 
 
 def test_a_rule_added_after_a_refusal_is_used():

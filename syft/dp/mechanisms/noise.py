@@ -4,8 +4,9 @@ Noise drawn as floating-point numbers has gaps that reveal the hidden value (Mir
 drawn from exactly the stated distribution (Canonne, Kamath and Steinke 2020), times a power of two, the granularity:
 scale * 2^-40 or slightly less. A value is rounded to a multiple of it before noise is added, so the sum is exact, and
 any later rounding in floating point depends on the sum alone. Rounding can move two neighbouring values apart by one
-granularity in each coordinate, and the mechanisms add that to the sensitivity. For a million coordinates it is at most
-two millionths of the scale in the L1 norm, and two billionths in the L2 norm (`rounding_l2`).
+granularity in each coordinate: `rounding_l1` and `rounding_l2` return the increase of the sensitivity, and the
+mechanisms add it. For a million coordinates it is at most two millionths of the scale in the L1 norm, and two
+billionths in the L2 norm.
 
 The duration of a draw depends on its result, as with all rejection samplers. Do not let strangers time single draws.
 """
@@ -134,12 +135,50 @@ def granularity(scale: float) -> float:
     return math.ldexp(1.0, max(math.frexp(scale)[1] - 1 - RESOLUTION, -1022)) if scale else 0.0
 
 
+def rounding_l1(scale: float, count: int) -> float:
+    """Return the largest increase by rounding of the L1 distance of two values with `count` coordinates.
+
+    It holds for noise of up to twice this scale, so also for a scale that is increased by it.
+    """
+    return 2 * granularity(scale) * count
+
+
 def rounding_l2(scale: float, count: int) -> float:
     """Return the largest increase by rounding of the L2 distance of two values with `count` coordinates.
 
     It holds for noise of up to twice this scale, so also for a scale that is increased by it.
     """
     return 2 * granularity(scale) * math.sqrt(count)
+
+
+def laplace(shape: Shape, scale: float, *, generator: Generator | None = None) -> torch.Tensor:
+    """Draw Laplace noise, as float64 multiples of `granularity(scale)`."""
+    step, units = _in_steps(scale)
+    return discrete_laplace(shape, units, generator=generator).double() * step
+
+
+def gaussian(shape: Shape, scale: float, *, generator: Generator | None = None) -> torch.Tensor:
+    """Draw Gaussian noise of standard deviation `scale`, as float64 multiples of `granularity(scale)`."""
+    step, units = _in_steps(scale)
+    return discrete_gaussian(shape, units, generator=generator).double() * step
+
+
+def _in_steps(scale: float) -> tuple[float, Fraction]:
+    """Return the granularity of a scale, and the scale as a multiple of it."""
+    step = granularity(scale)
+    return step, Fraction(float(scale)) / Fraction(step) if step else Fraction(0)
+
+
+def add_laplace(tensor: torch.Tensor, scale: float, *, generator: Generator | None = None) -> torch.Tensor:
+    """Return the values on the grid plus Laplace noise, in the values' dtype, or float64 for integers.
+
+    Args:
+        tensor: finite numbers.
+        scale: the scale of the noise: the L1 sensitivity, with `rounding_l1` added, over epsilon.
+        generator: see `discrete_laplace`.
+    """
+    step, units = _in_steps(scale)
+    return add_steps(tensor, discrete_laplace(tensor.shape, units, generator=generator), step)
 
 
 def add_gaussian(tensor: torch.Tensor, sigma: float, *, generator: Generator | None = None) -> torch.Tensor:
@@ -150,8 +189,7 @@ def add_gaussian(tensor: torch.Tensor, sigma: float, *, generator: Generator | N
         sigma: the standard deviation of the noise; the noise multiplier times the L2 sensitivity, with `rounding_l2`.
         generator: see `discrete_laplace`.
     """
-    step = granularity(sigma)
-    units = Fraction(float(sigma)) / Fraction(step) if step else Fraction(0)
+    step, units = _in_steps(sigma)
     return add_steps(tensor, discrete_gaussian(tensor.shape, units, generator=generator), step)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
+from syft.exceptions import StorageError
 
 if TYPE_CHECKING:
     from syft.grid.storage.records import RecordStore
@@ -155,6 +156,13 @@ class Storage(contextlib.AbstractContextManager[Any]):
     @abc.abstractmethod
     def close(self) -> None:
         """Close the store."""
+
+    def check(self) -> list[Damaged]:
+        """Read every value and quarantine damaged objects; returns all quarantined objects."""
+        for item in self.items():
+            with contextlib.suppress(StorageError):  # damaged() lists it
+                self.read(item)
+        return self.damaged()
 
     def __exit__(self, *error: object) -> None:
         self.close()

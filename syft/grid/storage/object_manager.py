@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
@@ -40,6 +40,7 @@ class ObjectManager(ObjectArchive):
         storage: the store of published objects; None: they are only counted.
         quota: the quota of one user.
         node_quota: the quota of all users together.
+        users: quotas of individual users, by name.
         memory_limit: the memory limit of the process; None: no limit.
         keeps_values: whether values stay in memory; otherwise each is read on access.
     """
@@ -50,10 +51,11 @@ class ObjectManager(ObjectArchive):
         storage: Storage | None = None,
         quota: Quota = USER_QUOTA,
         node_quota: Quota = NODE_QUOTA,
+        users: Mapping[Any, Quota] | None = None,
         memory_limit: MemoryLimit | None = None,
         keeps_values: bool = True,
     ) -> None:
-        super().__init__(worker, storage, QuotaLedger(quota, node_quota))
+        super().__init__(worker, storage, QuotaLedger(quota, node_quota, users))
         self._keeps_values = keeps_values
         # Called with the id of each deleted object.
         self.removal_listeners: list[Callable[[ObjectId], None]] = []

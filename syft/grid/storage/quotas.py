@@ -169,21 +169,25 @@ class QuotaLedger:
     Args:
         user: the quota of one user; the owner of the node (None) is limited by the node's quota only.
         node: the quota of all users together.
+        users: quotas of individual users, by name.
 
     Attributes:
         entries: the holder and the memory of each object, by id.
     """
 
-    def __init__(self, user: Quota = USER_QUOTA, node: Quota = NODE_QUOTA) -> None:
+    def __init__(
+        self, user: Quota = USER_QUOTA, node: Quota = NODE_QUOTA, users: Mapping[Any, Quota] | None = None
+    ) -> None:
         self.quota = user
         self.node_quota = node
+        self.users = dict(users or {})
         self.entries: dict[ObjectId, tuple[_Holding, Mapping[int, int]]] = {}
         self._holdings: dict[Any, _Holding] = {}
         self._all = _Holding(None, node)
         self._lock = threading.Lock()
 
     def _new(self, user: object) -> _Holding:
-        return _Holding(user, Quota() if user is None else self.quota)
+        return _Holding(user, Quota() if user is None else self.users.get(user, self.quota))
 
     def usage(self, user: object = None, node: bool = False) -> Usage:
         """Return the usage of a user, or of the whole node."""

@@ -7,13 +7,16 @@ from typing import Any
 
 import torch
 
+from syft.core.generator import local
 from syft.exceptions import UnsupportedOperationError
 from syft.mpc.compat.documented_api import WorkerOrId
+from syft.mpc.dealer.deals import DealerContext
+from syft.mpc.protocols.beaver_triples import deal_triple, triple_shape
 from syft.mpc.runtime import client
 from syft.mpc.values.sharing import split
 from syft.tensors.additive_shared import AdditiveSharingTensor
 
-__all__ = ["operation_of", "request_triple"]
+__all__ = ["build_triple", "operation_of", "request_triple"]
 
 _NAMES = {"mul": "mul", "__mul__": "mul", "multiply": "mul", "matmul": "matmul", "__matmul__": "matmul", "mm": "matmul"}
 
@@ -50,3 +53,28 @@ def request_triple(
     sizes = {"a_size": tuple(a_size), "b_size": tuple(b_size)}
     a, b, c = client.run("triple", anchor, operation=operation_of(cmd), **sizes)
     return a, b, c
+
+
+def build_triple(
+    op: str | Callable[..., Any],
+    shape: tuple[Any, Any],
+    n_workers: int,
+    n_instances: int = 1,
+    torch_dtype: torch.dtype = torch.int64,
+    field: int = 2**64,
+) -> list[list[torch.Tensor]]:
+    """Make triples here: for each worker its shares of a, b and c, with the instances in a first dimension.
+
+    Args:
+        op: "mul" or "matmul", or torch's function.
+        shape: The shapes of a and b, of the same number of dimensions if there are several instances.
+        n_workers: The number of workers.
+        n_instances: The number of triples.
+        torch_dtype: Kept from earlier releases; shares are int64.
+        field: Kept from earlier releases; shares are modulo 2**64.
+    """
+    operation = operation_of(op)
+    a, b = ((n_instances, *tuple(size)) for size in shape)
+    triple_shape(operation, a, b)
+    dealt = deal_triple(DealerContext([local()] * n_workers), operation, a, b)
+    return [[item.shares[worker].clone() for item in dealt] for worker in range(n_workers)]

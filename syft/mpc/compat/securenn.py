@@ -8,20 +8,26 @@ Values lie in [-2^62, 2^62). Numbered steps, rounds and bytes are with the proto
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from syft.core.context import local_worker
+from syft.core.generator import local
 from syft.mpc.compat.documented_api import (
     OddSharingTensor,
     PublicValue,
     SharedTensor,
+    WorkerOrId,
     call,
     known_to_all,
     link_of,
 )
 from syft.mpc.protocols import securenn as _protocols  # noqa: F401  (registers the protocols)
 from syft.mpc.runtime import client
+from syft.mpc.values.sharing import split
+from syft.tensors.additive_shared import AdditiveSharingTensor
 
 Q_BITS = 64
 L = 2**Q_BITS
@@ -158,3 +164,25 @@ def maxpool2d(a_sh: SharedTensor, kernel_size: int = 1, stride: int = 1, padding
     2. `maxpool` on all windows side by side.
     """
     return call("snn_maxpool2d", a_sh, kernel_size=kernel_size, stride=stride, padding=padding)
+
+
+def _shares_of_zero(
+    size: int | Sequence[int], field: int, crypto_provider: WorkerOrId, *workers: WorkerOrId
+) -> AdditiveSharingTensor:
+    """Share zeros among workers; the caller knows the shares. The field is always 2**64."""
+    zeros = torch.zeros(size if isinstance(size, tuple | list | torch.Size) else (size,), dtype=torch.int64)
+    return split(zeros, workers, crypto_provider)
+
+
+def _random_common_value(max_value: int, *workers: WorkerOrId) -> Any:
+    """Send a uniform number from 0 to max_value - 1 to all workers; the caller knows it."""
+    limit = L - L % max_value
+    while (drawn := int.from_bytes(local().bytes(8), "little")) >= limit:
+        pass
+    number: Any = torch.tensor([(drawn % max_value + L // 2) % L - L // 2])
+    return number.send(*[local_worker().get_worker(worker, fail_hard=True) for worker in workers]).child
+
+
+def _random_common_bit(*workers: WorkerOrId) -> Any:
+    """Send a uniform bit to all workers; the caller knows it."""
+    return _random_common_value(2, *workers)

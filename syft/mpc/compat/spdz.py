@@ -1,4 +1,4 @@
-"""Products of shared tensors with Beaver's triples (no MACs: parties are semi-honest)."""
+"""Products of shared tensors with Beaver's triples, in one call or in steps (no MACs: parties are semi-honest)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import torch
 
 from syft.mpc.compat.beaver import operation_of
 from syft.mpc.compat.documented_api import SharedTensor, WorkerOrId, link_of
+from syft.mpc.protocols.beaver_triples import PRODUCTS
 from syft.mpc.runtime import client
 from syft.tensors.additive_shared import AdditiveSharingTensor
 
-__all__ = ["spdz_mul"]
+__all__ = ["spdz_compute", "spdz_mask", "spdz_mul"]
 
 
 def spdz_mul(
@@ -40,3 +41,50 @@ def spdz_mul(
         x, y = (link.like(link.child, crypto_provider) for link in (x, y))
     product: AdditiveSharingTensor = client.run("product", x, y, operation=operation_of(cmd))
     return product.wrap() if isinstance(x_sh, torch.Tensor) or isinstance(y_sh, torch.Tensor) else product
+
+
+def spdz_mask(
+    x: SharedTensor, y: SharedTensor, op: str | Callable[..., Any], a: SharedTensor, b: SharedTensor
+) -> tuple[Any, Any]:
+    """Return shares of delta = x - a and epsilon = y - b, which the parties open.
+
+    Args:
+        x: A shared tensor, or one party's share of it.
+        y: Another one.
+        op: "mul" or "matmul", or torch's function.
+        a: The mask of x from a triple, of the same kind.
+        b: The mask of y.
+    """
+    operation_of(op)
+    return _minus(x, a), _minus(y, b)
+
+
+def _minus(x: SharedTensor, y: Any) -> Any:
+    if isinstance(x, AdditiveSharingTensor):
+        return client.run("add", x, link_of(y), alpha=-1)
+    return x - y
+
+
+def spdz_compute(
+    j: int,
+    delta: torch.Tensor,
+    epsilon: torch.Tensor,
+    op: str | Callable[..., Any],
+    a: torch.Tensor,
+    b: torch.Tensor,
+    c: torch.Tensor,
+) -> torch.Tensor:
+    """Return one party's share of a product: delta b + a epsilon + c, and party 0 adds delta epsilon.
+
+    Args:
+        j: The index of this party, from 0.
+        delta: x - a, opened.
+        epsilon: y - b, opened.
+        op: "mul" or "matmul", or torch's function.
+        a: This party's share of a.
+        b: Its share of b.
+        c: Its share of the product of a and b.
+    """
+    product = PRODUCTS[operation_of(op)]
+    # Party 0 puts delta + a, its share of x, in place of a.
+    return product(delta, b) + product(a + delta if j == 0 else a, epsilon) + c

@@ -20,7 +20,7 @@ import torch
 from syft.core.byte_budget import ByteBudget, Holding
 from syft.core.id_provider import ObjectId
 from syft.core.labels import printable
-from syft.exceptions import ByteBudgetError, PartyLostError, ProtocolError
+from syft.exceptions import ByteBudgetError, PartyLostError, ProtocolError, RunAbortedError
 from syft.mpc.links.frame_layout import FrameTag, Sink, bytes_of, read_layout, write_layout
 
 DATA, ABORT = range(2)
@@ -227,7 +227,7 @@ class PartyLink:
         if 0 <= lost < len(self.members):
             return PartyLostError(self.members[lost], f"party {self.peer!r} lost it", UNSURE)
         text = printable(reason[_LOST.size :].decode("utf-8", "replace"))
-        return ProtocolError(f"Party {self.peer!r} aborted this run: {text}.")
+        return RunAbortedError(f"Party {self.peer!r} aborted this run: {text}.")
 
     def _check_agreement(self, theirs: bytes, ours: bytes) -> None:
         """Raise if both parties run the same run with different arguments."""

@@ -122,6 +122,18 @@ async def relu(party: Party, x: torch.Tensor) -> Any:
     return await multiply(party, x, await negative(party, x, True))
 
 
+@protocol("fss_ge0", rounds="1 for each 32,768 elements", bytes="8")
+async def ge0(party: Party, x: torch.Tensor) -> torch.Tensor:
+    """Compute which elements are zero or more. See `negative`."""
+    return await negative(party, x, invert=True)
+
+
+@protocol("fss_lt", shape=broadcast, rounds="1 for each 32,768 elements", bytes="8")
+async def lt(party: Party, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Compute where x < y, for x and y in [-2^62, 2^62). See `negative`."""
+    return await negative(party, x - y)
+
+
 @protocol("fss_le", shape=broadcast, rounds="1 for each 32,768 elements", bytes="8")
 async def le(party: Party, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Compute where x <= y, for x and y in [-2^62, 2^62): where y - x is not negative. See `negative`."""

@@ -72,3 +72,13 @@ def unpack(plane: torch.Tensor, count: int) -> torch.Tensor:
     octets = np.ascontiguousarray(plane.numpy()).view(np.uint8)
     bits = np.unpackbits(octets, axis=-1, count=count, bitorder=_ORDER)
     return torch.from_numpy(bits.astype(np.int64))
+
+
+def pack(bits: torch.Tensor) -> torch.Tensor:
+    """Return words of 0 or 1, in the last dimension, as planes."""
+    count = bits.shape[-1]
+    size = width(count)
+    if size * WORD != count:
+        bits = torch.nn.functional.pad(bits, (0, size * WORD - count))
+    grouped = bits.reshape(*bits.shape[:-1], size, WORD)
+    return (grouped << torch.arange(WORD)).sum(-1)

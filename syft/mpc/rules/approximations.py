@@ -14,7 +14,7 @@ import torch
 
 from syft.exceptions import UnsupportedOperationError
 from syft.mpc.protocols.exponential import edges
-from syft.mpc.rules.arithmetic import add, div, mul, reciprocal, sub
+from syft.mpc.rules.arithmetic import add, chain_rule, div, mul, reciprocal, sub
 from syft.mpc.rules.comparison import clamp, ge
 from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, rule
 from syft.mpc.rules.reduction import check_dtype, dims_of, total
@@ -193,8 +193,8 @@ _GRADIENTS: dict[str, Callable[..., Link]] = {
     "gelu": lambda grad, x, approximate="none": mul(grad, slope(f"{_GELU[approximate]}_slope", x)),
     "silu": lambda grad, x: mul(grad, slope("silu_slope", x)),
     "mish": lambda grad, x: mul(grad, slope("mish_slope", x)),
-    "softplus": lambda grad, x, beta=1, threshold=20: mul(grad, _sigmoid_at(x, beta)),
-    "log_sigmoid": lambda grad, x, buffer: mul(grad, _sigmoid_at(x, -1)),
+    "softplus": lambda grad, x, beta=1, threshold=20: chain_rule(_sigmoid_at(x, beta), grad),
+    "log_sigmoid": lambda grad, x, buffer: chain_rule(_sigmoid_at(x, -1), grad),
 }
 for _name, _gradient in _GRADIENTS.items():
     rule(getattr(aten, f"{_name}_backward").default, in_place=False)(_gradient)

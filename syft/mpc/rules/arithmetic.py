@@ -68,6 +68,27 @@ def mul(x: Operand, y: Operand) -> Link:
     return fmt.link(product("mul", x, y, fmt))
 
 
+def public_part(grad: AnyTensor | float) -> AnyTensor | float:
+    """Return a public gradient as a number or a plain tensor, a private one unchanged."""
+    if is_link(grad):
+        if ring_ops.is_shared(content(grad)):
+            return grad
+        grad = content(grad).double() / format_of(grad).scale
+    return float(grad) if isinstance(grad, float) or grad.numel() == 1 else grad.double()
+
+
+def chain_rule(slope: AnyTensor, grad: AnyTensor | float, count: float = 1) -> Link:
+    """Return the slope of a loss times the incoming gradient, divided by a count: that of elements, for means."""
+    fmt = finer(format_of(slope, grad), count)
+    factor = public_part(grad)
+    if is_link(factor):
+        made = mul(fmt.link(to_integers(slope, fmt)), factor)
+        return made if count == 1 else fmt.link(public_scaling.divide(content(made), count, fmt))
+    if is_link(slope):
+        return fmt.link(times(to_integers(slope, fmt), factor / count, fmt))
+    return fmt.link(to_integers(slope.double() * factor / count, fmt))
+
+
 # --- division; x / 0 is 0, plain or shared ----------------------------------------------------------------------------
 
 

@@ -169,8 +169,12 @@ FixedPrecisionTensor.implements(torch.Tensor.__invert__, torch.Tensor.bitwise_no
 
 def relu_with_bits(value: Value, *names: str) -> tuple[Value, list[Value | None]]:
     """Return relu of integers, and the bits "ge" and "gt" if autograd records (else None)."""
-    if not is_followed() or (ring_ops.is_shared(value) and value.protocol != "beaver"):
+    is_other = ring_ops.is_shared(value) and value.protocol != "beaver"
+    if not is_followed() or (is_other and len(names) > 1):
         return ring_ops.relu(value), [None] * len(names)
+    if is_other:  # as its relu, in two steps
+        bit = ring_ops.negative(value, invert=True) if names == ("ge",) else ring_ops.negative(ring_ops.neg(value))
+        return ring_ops.mul(value, bit), [bit]
     positive, *found = ring_ops.relu_and_bits(value, *names)
     return positive, [*found]
 

@@ -160,12 +160,12 @@ def binary_cross_entropy_with_logits(
     input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None = None,
     pos_weight: torch.Tensor | None = None, **options: Any,
 ) -> torch.Tensor:  # fmt: skip
-    """Return (1 - t) x - (1 + (pos_weight - 1) t) log(sigmoid(x))."""
+    """Return (1 - t) x + (1 + (pos_weight - 1) t) log(1 + e^-x)."""
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
-    logs = F.logsigmoid(input)
+    logs = F.softplus(-input)
     logs = logs if pos_weight is None else logs * ((pos_weight - 1) * target + 1)
-    losses = (1 - target) * input - logs
+    losses = (1 - target) * input + logs
     return _reduced(losses if weight is None else losses * weight, **options)
 
 

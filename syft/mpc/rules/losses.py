@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import torch
 
-from syft.mpc.rules import public_scaling
 from syft.mpc.rules.approximations import log
-from syft.mpc.rules.arithmetic import QUOTIENT_BITS, add, div, divided, mul, sub
+from syft.mpc.rules.arithmetic import QUOTIENT_BITS, add, chain_rule, div, divided, mul, public_part, sub
 from syft.mpc.rules.gradients import finer
 from syft.mpc.rules.indexing import one_hot
 from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, reshaped, rule, to_integers
-from syft.mpc.rules.public_scaling import times
 from syft.mpc.rules.reduction import mean, total
 from syft.mpc.rules.types import AnyTensor, Link, Operand, Value
 from syft.mpc.values import ring_ops
@@ -30,27 +28,6 @@ NONE, MEAN = 0, 1
 def reduced(x: Link, reduction: int) -> Link:
     """Return losses, their mean or their sum."""
     return x if reduction == NONE else mean(x) if reduction == MEAN else total(x)
-
-
-def public_part(grad: AnyTensor | float) -> AnyTensor | float:
-    """Return a public gradient as a number or a plain tensor, a private one unchanged."""
-    if is_link(grad):
-        if ring_ops.is_shared(content(grad)):
-            return grad
-        grad = content(grad).double() / format_of(grad).scale
-    return float(grad) if isinstance(grad, float) or grad.numel() == 1 else grad.double()
-
-
-def chain_rule(slope: AnyTensor, grad: AnyTensor | float, count: float = 1) -> Link:
-    """Return the slope of a loss times the incoming gradient, divided by a count: that of elements, for means."""
-    fmt = finer(format_of(slope, grad), count)
-    factor = public_part(grad)
-    if is_link(factor):
-        made = mul(fmt.link(to_integers(slope, fmt)), factor)
-        return made if count == 1 else fmt.link(public_scaling.divide(content(made), count, fmt))
-    if is_link(slope):
-        return fmt.link(times(to_integers(slope, fmt), factor / count, fmt))
-    return fmt.link(to_integers(slope.double() * factor / count, fmt))
 
 
 def _count(x: AnyTensor, reduction: int) -> int:

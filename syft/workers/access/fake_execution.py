@@ -27,6 +27,8 @@ from syft.workers.access.tensor_spec import FakeInputs, TensorSpec, frozen, reme
 
 # Words of errors that are caused by the tensors being fake, not by a mistake of the caller.
 _ARTEFACTS = tuple("fake,meta,data pointer,not allocated,storage,not implemented,dispatch,symbolic,subclass".split(","))
+# Calls with more inputs than this do not use torch's cache of calls on fake tensors.
+_MOST_HASHED = 64
 # Entries of the cache of calls, and of each plan.
 _MOST, _MOST_OF_A_PLAN = 4096, 64
 
@@ -85,9 +87,9 @@ def foresee(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabl
 
 
 def _tried(run: Callable[[FakeInputs], Any], grad_enabled: bool) -> Prediction:
-    fakes = FakeInputs()
     try:
-        with fake_tensors(grad_enabled):
+        with fake_tensors(grad_enabled) as mode:
+            fakes = FakeInputs(mode)
             result = run(fakes)
             outline = fakes.outline(result)
             value = None if next(iter_tensors(result), None) is not None else result
@@ -110,6 +112,8 @@ def work_out(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_enab
     def run(fakes: FakeInputs) -> Any:
         fake_args, fake_kwargs = fakes.of(args), fakes.of(kwargs)
         guard_call(name, fake_args, fake_kwargs, by_values=False)
+        if len(fakes.tensors) > _MOST_HASHED and fakes.mode is not None:
+            fakes.mode.cache_enabled = False  # hashing the inputs would take longer than the call
         return function(*fake_args, **fake_kwargs)
 
     return _tried(run, grad_enabled)

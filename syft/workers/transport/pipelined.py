@@ -18,7 +18,14 @@ from syft.core import metrics
 from syft.core.callsite import describe_line, user_line
 from syft.core.id_provider import ObjectId
 from syft.core.references import Ref, TensorMeta
-from syft.exceptions import NotDoneError, SerdeError, SessionEndedError, SyftError, WorkerLostError
+from syft.exceptions import (
+    NotDoneError,
+    RunAbortedError,
+    SerdeError,
+    SessionEndedError,
+    SyftError,
+    WorkerLostError,
+)
 from syft.messaging.message import BatchMessage, Message
 from syft.workers.transport.fork_safety import FORKED, ends_here
 from syft.workers.transport.framing import ANSWER
@@ -51,7 +58,7 @@ class PipelinedStream(Stream):
     def __init__(self, client: BaseWorker, location: BaseWorker) -> None:
         super().__init__(client, location)
         self._released = ReleaseQueue()
-        self._failed: Exception | None = None
+        self._failed: tuple[Exception, FailureGroup | None] | None = None
         # Failures, as far as known here, of calls that no caller waited for.
         self._failures = 0
         self._closed = False
@@ -132,6 +139,8 @@ class PipelinedStream(Stream):
     def post(self, message: Message, failure_group: FailureGroup | None = None) -> None:
         """Send a message without waiting; the error of an earlier one is raised here."""
         self.raise_failure()
+        if failure_group is not None:
+            failure_group.streams.append(self)
         size = self._send(message, failure_group, None, False)
         metrics.record(self.client.id, self.location.id, size, False)
 
@@ -222,8 +231,35 @@ class PipelinedStream(Stream):
     def raise_failure(self) -> None:
         """Raise the unreported error of an earlier call, if there is one."""
         failed, self._failed = self._failed, None
-        if failed is not None:
-            raise failed
+        if failed is None:
+            return
+        error, group = failed
+        if group is not None:
+            if isinstance(error, RunAbortedError):
+                error = self._cause(group) or error
+            if not group.report():
+                return
+            for stream in group.streams:
+                stream._take_failure(group)
+        raise error
+
+    def _cause(self, group: FailureGroup) -> Exception | None:
+        """Return the error of the party that aborted a run: it has sent it, or is about to."""
+        for stream in group.streams:
+            if stream is not self:
+                with contextlib.suppress(Exception):
+                    stream._ask(BatchMessage(()), True)
+                error: Exception | None = stream._take_failure(group)
+                if error is not None and not isinstance(error, RunAbortedError):
+                    return error
+        return None
+
+    def _take_failure(self, group: FailureGroup) -> Exception | None:
+        """Remove and return the unreported error of a call of a group."""
+        if self._failed is None or self._failed[1] is not group:
+            return None
+        error, self._failed = self._failed[0], None
+        return error
 
     def _receive_answer(self, kind: int, number: int, written: Bytes) -> None:
         """Process the response to a request; requests before it without a response succeeded."""
@@ -248,9 +284,9 @@ class PipelinedStream(Stream):
             read_answer(self.client, self.location, written)
         except Exception as error:
             file, number, group = _line_of(error, line)
-            if group is None or group.report():
+            if group is None or not group.is_reported:
                 error.add_note(f"The failing call was issued by {describe_line((file, number))}")
-                self._failed = error
+                self._failed = error, group
 
     def _fail_pending(self, reason: str) -> None:
         """Fail the calls that wait: nothing is received any more."""

@@ -32,12 +32,22 @@ _MAX_RELEASED = 1 << 16
 
 
 class FailureGroup:
-    """Calls to several workers that fail together: only the first failure is reported to the user."""
+    """Calls to several workers that fail together: only one failure is reported to the user.
 
-    __slots__ = ("_unreported",)
+    Attributes:
+        streams: the streams that the calls were sent over.
+    """
+
+    __slots__ = ("_unreported", "streams")
 
     def __init__(self) -> None:
         self._unreported = [True]
+        self.streams: list[Any] = []
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether a failure was reported."""
+        return not self._unreported
 
     def report(self) -> bool:
         """Return whether a failure is to be reported: True the first time, False afterwards."""

@@ -50,14 +50,10 @@ def test_discrete_gaussian_has_its_probabilities(sigma):
     assert chi_square(samples, np.exp(-(values**2) / (2 * float(sigma) ** 2)), -800) > 1e-3
 
 
-def add_laplace(values, scale, generator=None):
-    return dp.Laplace(1.0, sensitivity=scale).release(values, generator=generator)
-
-
 @pytest.mark.parametrize("scale", [1e-5, 1.0, 3.7, 1e12])
 def test_real_noise_has_its_distribution_and_moments(scale):
-    for draw, law, fourth in ((add_laplace, stats.laplace, 24), (noise.add_gaussian, stats.norm, 3)):
-        samples = draw(torch.zeros(100_000, dtype=torch.float64), scale, generator=keyed(3)).numpy() / scale
+    for draw, law, fourth in ((noise.laplace, stats.laplace, 24), (noise.gaussian, stats.norm, 3)):
+        samples = draw(100_000, scale, generator=keyed(3)).numpy() / scale
         assert stats.kstest(samples, law.cdf).pvalue > 1e-3
         assert abs(samples.mean()) < 0.02
         assert samples.var() == pytest.approx(law.var(), rel=0.02)
@@ -134,7 +130,7 @@ def test_granularity_is_a_power_of_two_far_below_the_scale(scale):
 def test_releases_lie_on_the_grid_for_any_value(value, scale, key):
     """The attack on floating-point noise asks which results are possible for a value. Here all are, for all."""
     step = noise.granularity(scale)
-    for add in (add_laplace, noise.add_gaussian):
+    for add in (noise.add_laplace, noise.add_gaussian):
         result = add(torch.tensor([value, 0.0], dtype=torch.float64), scale, generator=keyed(key))
         assert torch.equal(result / step, (result / step).round())
         drawn = add(torch.zeros(2, dtype=torch.float64), scale, generator=keyed(key))
@@ -148,6 +144,7 @@ def test_all_residues_of_the_grid_occur():
 
 
 def test_rounding_is_stated():
+    assert noise.rounding_l1(1.0, 10**6) == 10**6 * 2.0**-39
     assert noise.rounding_l2(1.0, 10**6) == 1000 * 2.0**-39
     for scale in (1.0, 1.9999999999999998, 3.7):
         grown = scale * (1 + noise.rounding_l2(scale, 10**6))
@@ -161,9 +158,10 @@ def test_rounding_is_stated():
 def test_results_have_the_dtype_and_shape_of_the_values(dtype):
     values = torch.ones(2, 0, 3, dtype=dtype), torch.ones(4, 5, dtype=dtype), torch.tensor(1.0, dtype=dtype)
     for value in values:
-        for result in (add_laplace(value, 1.0), noise.add_gaussian(value, 1.0), noise.gaussian_like(value, 1.0)):
+        for result in (noise.add_laplace(value, 1.0), noise.add_gaussian(value, 1.0), noise.gaussian_like(value, 1.0)):
             assert result.dtype == dtype and result.shape == value.shape
-    assert add_laplace(torch.ones(3, dtype=torch.int32), 1.0).dtype == torch.float64
+    assert noise.add_laplace(torch.ones(3, dtype=torch.int32), 1.0).dtype == torch.float64
+    assert noise.laplace((2, 3), 1.0).shape == noise.gaussian(torch.Size([2, 3]), 1.0).shape == (2, 3)
     assert noise.discrete_laplace((2, 3), 1.0).shape == noise.discrete_gaussian(torch.Size([2, 3]), 1.0).shape == (2, 3)
     assert noise.discrete_laplace((), 3).shape == () and noise.discrete_gaussian(0, 3).shape == (0,)
 
@@ -172,7 +170,8 @@ def test_values_of_any_size_and_no_noise():
     huge = torch.tensor([1e30, -1e30, 0.0], dtype=torch.float64)
     assert torch.equal(noise.add_gaussian(huge, 1.0)[:2], huge[:2])
     assert torch.equal(noise.add_gaussian(huge, 0.0), huge)
-    assert noise.discrete_gaussian(5, 0).tolist() == noise.gaussian_like(torch.ones(5), 0.0).tolist() == [0.0] * 5
+    assert noise.laplace(5, 0).tolist() == noise.discrete_gaussian(5, 0).tolist() == [0] * 5
+    assert noise.gaussian(5, 0).tolist() == noise.gaussian_like(torch.ones(5), 0.0).tolist() == [0.0] * 5
     with pytest.raises(ValueError, match="too large"):
         noise.add_gaussian(torch.tensor([1e300], dtype=torch.float64), 1e-280)
     grad = torch.ones(3, requires_grad=True)
@@ -187,12 +186,12 @@ def test_bad_arguments_are_named():
         with pytest.raises(ValueError, match=r"scale|numerator"):
             noise.discrete_laplace(3, bad)
     with pytest.raises(ValueError, match="negative lengths"):
-        noise.discrete_gaussian((2, -1), 1.0)
+        noise.gaussian((2, -1), 1.0)
     for value in (math.nan, math.inf):
         with pytest.raises(ValueError, match="finite"):
-            add_laplace(torch.tensor([1.0, value]), 1.0)
+            noise.add_laplace(torch.tensor([1.0, value]), 1.0)
     with pytest.raises(ValueError, match="finite"):
-        add_laplace(torch.tensor([1j]), 1.0)
+        noise.add_laplace(torch.tensor([1j]), 1.0)
     with pytest.raises(ValueError, match="int64"):
         noise.gaussian_like(torch.ones(3, dtype=torch.int64), 1.0)
     with pytest.raises(ValueError, match="deviation"):
@@ -204,6 +203,8 @@ def test_bad_arguments_are_named():
 
 def test_noise_repeats_with_a_key_only():
     draws = (
+        lambda g: noise.laplace(50, 2.0, generator=g),
+        lambda g: noise.gaussian(50, 2.0, generator=g),
         lambda g: noise.discrete_laplace(50, 2.0**40, generator=g),
         lambda g: noise.discrete_gaussian(50, 2.0**40, generator=g),
         lambda g: noise.gaussian_like(torch.ones(50), 2.0, generator=g),

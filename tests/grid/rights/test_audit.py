@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import stat
 import threading
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 
 from syft.core.references import Ref
 from syft.exceptions import StorageError
-from syft.grid.rights import AuditError, AuditLog
+from syft.grid.rights import AuditError, AuditFile, AuditLog
 from syft.grid.storage import open_storage
 from syft.messaging import message as m
 from tests.helpers.grid.storage import memory_records
@@ -96,6 +97,41 @@ def test_the_log_in_a_store(tmp_path, clock):
     database.close()
     with open_storage(path) as storage, pytest.raises(StorageError, match="after entry 20"):
         AuditLog(storage.records, clock).verify()
+
+
+def test_the_log_in_a_file(tmp_path, clock):
+    path = tmp_path / "audit.jsonl"
+    log = AuditFile(path, clock)
+    threads = [threading.Thread(target=lambda: [log.write("\u00e4\x1b", "login") for _ in range(5)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    log.close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with path.open("ab") as file:
+        file.write(b'{"number": 21, "half of')  # the machine went off while it wrote
+    log = AuditFile(path, clock)
+    log.write("alice", "login")
+    assert log.verify() == 21 and [row["number"] for row in log.rows(after=20)] == [21]
+    assert [row["number"] for row in log.rows(after=2, limit=2)] == [3, 4]
+    log.close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    for broken in (
+        lines[:5] + lines[6:],
+        [lines[1], lines[0], *lines[2:]],
+        [b"nonsense\n", *lines],
+        [b"[]\n", *lines[1:]],
+    ):
+        path.write_bytes(b"".join(broken))
+        with pytest.raises(AuditError):
+            AuditFile(path, clock)
+    path.write_bytes(b"".join(lines))
+    log = AuditFile(path, clock)
+    path.write_bytes(b"".join(lines[:-1]))
+    with pytest.raises(AuditError, match="ends with row 20"):
+        log.verify()
+    log.close()
 
 
 def test_a_log_that_can_not_be_written_stops_the_release(connect, tmp_path):

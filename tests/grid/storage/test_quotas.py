@@ -164,16 +164,19 @@ def test_the_node_as_a_whole(make):
     assert node.object_manager.ledger.usage(node=True).objects == 3
 
 
-def test_owners_have_other_bounds(make):
-    node = make(objects=1)
-    owner, nobody = node.peer("boss"), node.peer(None)
+def test_owners_and_single_users_have_other_bounds(make):
+    node = make(objects=1, users={"big": Quota(3, None)})
+    owner, big, nobody = node.peer("boss"), node.peer("big"), node.peer(None)
     owner.session.role = "owner"
     for number in range(5):
         node.admin.publish(torch.ones(1))
         owner.send(torch.ones(1), f"owner {number}")
+    for number in range(3):
+        big.send(torch.ones(1), f"big {number}")
     nobody.send(torch.ones(1), "nobody")
-    with pytest.raises(QuotaExceededError):
-        nobody.send(torch.ones(1), "more")
+    for peer in (big, nobody):
+        with pytest.raises(QuotaExceededError):
+            peer.send(torch.ones(1), "more")
 
 
 def test_stored_bytes_count_after_a_restart(make):

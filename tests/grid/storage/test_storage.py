@@ -626,6 +626,15 @@ def test_rows_that_were_changed_are_set_aside(local, column, value):
     assert not local.objects and len(local.storage.damaged()) == 1
 
 
+def test_a_check_reads_every_value_and_lists_damaged_objects(local):
+    for name in range(3):
+        local.admin.publish(torch.rand(30_000), obj_id=name)
+    assert local.storage.check() == []
+    _flip(local.where / "values" / local.object_manager.item(1).stamp)
+    (found,) = local.storage.check()
+    assert found.id == 1 and [item.id for item in local.storage.items()] == [0, 2]
+
+
 def test_only_the_damaged_object_is_set_aside(local):
     for name in range(3):
         local.admin.publish(torch.rand(30_000), obj_id=name)

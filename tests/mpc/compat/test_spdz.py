@@ -96,3 +96,36 @@ def test_request_triple_refuses_invalid_arguments(bob, alice, make_worker):
         beaver.request_triple(carol, "add", FIELD, (2,), (2,), [bob, alice])
     with pytest.raises(SyftError, match="holds a share"):
         beaver.request_triple(bob, "mul", FIELD, (2,), (2,), [bob, alice])
+
+
+@pytest.mark.parametrize(("op", "shape"), [("mul", ((2, 3), (2, 3))), ("matmul", ((2, 3), (3, 4)))])
+@pytest.mark.parametrize("count", [2, 3])
+def test_build_triple(op, shape, count):
+    made = beaver.build_triple(op, shape, n_workers=count, n_instances=5)
+    assert len(made) == count
+    a, b, c = (sum(shares) for shares in zip(*made, strict=True))
+    assert a.shape == (5, *shape[0])
+    assert torch.equal(c, getattr(torch, op)(a, b))
+
+
+@pytest.mark.parametrize("op", ["mul", "matmul"])
+@pytest.mark.parametrize("count", [2, 3])
+def test_mask_open_compute(op, count):
+    """A product by hand, party by party."""
+    x, y = numbers(3, 3), numbers(3, 3)
+    xs, ys = ([numbers(3, 3) for _ in range(count - 1)] for _ in range(2))
+    xs.append(x - sum(xs))
+    ys.append(y - sum(ys))
+    triple = [[part[0] for part in parts] for parts in beaver.build_triple(op, ((3, 3), (3, 3)), count)]
+    masked = [spdz.spdz_mask(xs[j], ys[j], op, triple[j][0], triple[j][1]) for j in range(count)]
+    delta, epsilon = (sum(parts) for parts in zip(*masked, strict=True))
+    product = sum(spdz.spdz_compute(j, delta, epsilon, op, *triple[j]) for j in range(count))
+    assert torch.equal(product, getattr(torch, op)(x, y))
+
+
+def test_mask_of_shared_tensors(parties, carol):
+    x, y = numbers(4), numbers(4)
+    a, b, _ = beaver.request_triple(carol, "mul", FIELD, (4,), (4,), parties)
+    delta, epsilon = spdz.spdz_mask(split(x, parties, carol), split(y, parties, carol), "mul", a, b)
+    assert torch.equal(delta.get() + a.get(), x)
+    assert torch.equal(epsilon.get() + b.get(), y)

@@ -172,12 +172,14 @@ def test_protocols_against_plaintext(count):
     x = torch.cat([x, generator.words(500) >> 2, generator.words(500) % 5])
     y = x.roll(3)
     for protocol, expected in [
+        (fss.lt, x < y),
         (fss.le, x <= y),
         (fss.eq, x == y),
         (fss.eq, x == x + 0 * y),
     ]:
         other = x if expected.all() else y
         assert torch.equal(run(protocol, count, x, other)[0], expected.long())
+    assert torch.equal(run(fss.ge0, count, x)[0], (x >= 0).long())
     assert torch.equal(run(fss.negative, count, x, invert=True)[0], (x >= 0).long())
     assert torch.equal(run(fss.relu, count, x)[0], x.clamp(min=0))
     assert torch.equal(run(fss.negative, count, x, scale=8)[0], 8 * (x < 0).long())

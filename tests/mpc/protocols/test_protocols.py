@@ -30,6 +30,7 @@ def test_planes_hold_the_bits(size: int) -> None:
     assert spread.shape == (64, -(-size // 64))
     for bit in (0, 1, 17, 31, 32, 62, 63):
         assert torch.equal(bitslice.unpack(spread[bit], size), (x >> bit) & 1)
+        assert torch.equal(bitslice.pack((x >> bit) & 1), spread[bit])
 
 
 @parties

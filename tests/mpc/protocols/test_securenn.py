@@ -481,6 +481,17 @@ def test_shells_give_shells(bob, alice, make_worker):
         securenn.relu(torch.tensor([1]))
 
 
+def test_common_values_and_shares_of_zero(bob, alice, make_worker):
+    ours, theirs = securenn._random_common_value(2**63 + 5, bob, alice).get()
+    assert torch.equal(ours, theirs)
+    ours, theirs = securenn._random_common_bit(bob, alice).get()
+    assert torch.equal(ours, theirs)
+    assert int(ours) in (0, 1)
+    zeros = securenn._shares_of_zero((2, 3), securenn.L, make_worker("carol"), bob, alice)
+    assert torch.equal(zeros.get(), torch.zeros(2, 3, dtype=torch.int64))
+    assert securenn._shares_of_zero(3, securenn.L, None, bob, alice).get().tolist() == [0, 0, 0]
+
+
 @pytest.fixture(scope="module")
 def processes():
     hook = sy.TorchHook(torch)

@@ -229,3 +229,25 @@ def test_targets_stay_private(cast):
     assert loss.child.is_shared
     assert x.grad.child.is_shared
     assert isinstance(x.grad.child, sy.FixedPrecisionTensor)
+
+
+@pytest.mark.parametrize("protocol", ["beaver", "snn", "fss"])
+def test_gradients_of_losses_need_no_comparisons_again(protocol, hook, make_worker):
+    """Bits of the forward pass are kept by all protocols; a gradient of one takes no round."""
+    *parties, dealer = (make_worker(name) for name in ("alice", "bob", "carol"))
+    options = {"crypto_provider": dealer, "protocol": protocol}
+    numbers = X.fix_prec(precision_fractional=16, base=2)
+    targets, labels = (
+        each.fix_prec(precision_fractional=16, base=2).share(*parties, **options) for each in (Y, BINARY)
+    )
+    for loss, most in (
+        (lambda x: F.huber_loss(x, targets, reduction="sum"), 5),
+        (lambda x: F.smooth_l1_loss(x, targets, reduction="sum"), 5),
+        (lambda x: F.multi_margin_loss(x, CLASSES, p=2, reduction="sum"), 3),
+        (lambda x: F.binary_cross_entropy_with_logits(x, labels, reduction="sum"), 9),
+        (lambda x: F.binary_cross_entropy_with_logits(x, BINARY, reduction="sum"), 8),
+    ):
+        made = loss(numbers.share(*parties, **options, requires_grad=True))
+        with sy.mpc.count() as counted:
+            made.backward()
+        assert counted.rounds <= most

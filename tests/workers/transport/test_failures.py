@@ -10,12 +10,12 @@ import torch
 
 import syft as sy
 from syft.core.references import Ref
-from syft.exceptions import NotDoneError, ObjectNotFoundError, SyftError, WorkerLostError
+from syft.exceptions import NotDoneError, ObjectNotFoundError, RunAbortedError, SyftError, WorkerLostError
 from syft.messaging import message as m
 from syft.workers.process.worker import ProcessWorker
 from syft.workers.transport import fork_safety
 from syft.workers.transport.request_codec import answer, read_answer, respond, write_request
-from syft.workers.transport.stream import close_all
+from syft.workers.transport.stream import FailureGroup, close_all
 from syft.workers.websocket_client import WebsocketClientWorker
 from tests.helpers import warm_processes as warm
 from tests.helpers.nodes import forget, node, websocket_server
@@ -317,3 +317,35 @@ def test_detaching_after_a_fork_takes_no_lock(far):
         stream.close()
     finally:
         fork_safety._streams.discard(stream)
+
+
+def _written(error):
+    return sy.serialize(m.ErrorMessage((type(error).__name__, str(error), "")))
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_calls_that_fail_together_the_cause_is_raised(hook, make_worker, first):
+    """A party that another one stopped reports that only; whichever error arrives first, the cause is raised once."""
+    streams = [hook.local_worker.stream_to(make_worker(name, "thread")) for name in ("bob", "alice")]
+    group = FailureGroup()
+    errors = [RunAbortedError("Party 'alice' aborted this run: ObjectNotFoundError."), ObjectNotFoundError(5, "alice")]
+    for stream in streams:
+        stream.post(m.BatchMessage(()), group)
+    for index in (first, 1 - first):
+        streams[index]._on_failure(_written(errors[index]), ("here.py", 1, group))
+    with pytest.raises(ObjectNotFoundError, match="alice"):
+        streams[0].raise_failure()
+    for stream in streams:
+        stream.synchronize()
+
+
+def test_an_aborted_run_without_a_cause_is_reported(hook, make_worker):
+    streams = [hook.local_worker.stream_to(make_worker(name, "thread")) for name in ("bob", "alice")]
+    group = FailureGroup()
+    for stream in streams:
+        stream.post(m.BatchMessage(()), group)
+    for stream in streams:
+        stream._on_failure(_written(RunAbortedError("stopped")), ("here.py", 1, group))
+    with pytest.raises(RunAbortedError, match="stopped"):
+        streams[1].synchronize()
+    streams[0].synchronize()

@@ -23,18 +23,23 @@ class Limits:
             that the process will map. An allocation beyond it fails inside the call, and the process survives.
         cpu_seconds: CPU time of one call, over all threads.
         wall_seconds: elapsed time of one call.
+        processes: further processes it may start; must be 0. seccomp denies fork. RLIMIT_NPROC is not used: it
+            counts the threads of all processes of a user, and it does not bind root.
         open_files: highest number of open file descriptors.
     """
 
     memory: int = 4096 * _MIB
     cpu_seconds: float = 600.0
     wall_seconds: float = 600.0
+    processes: int = 0
     open_files: int = 256
 
     def __post_init__(self) -> None:
         for name in ("memory", "cpu_seconds", "wall_seconds", "open_files"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"Limits.{name} must be positive, got {getattr(self, name)}")
+        if self.processes:
+            raise ValueError(f"Limits.processes must be 0, got {self.processes}: confined processes cannot fork")
 
 
 def apply_limits(limits: Limits, size: int | None) -> list[str]:
@@ -46,14 +51,10 @@ def apply_limits(limits: Limits, size: int | None) -> list[str]:
         limits: the limits.
         size: the size of its address space in bytes, see `address_space`; None: memory is not limited.
     """
-    # RLIMIT_NPROC counts the threads of all processes of a user, and seccomp denies fork anyway.
     wanted = [
         ("core dumps", resource.RLIMIT_CORE, 0),
-        (
-            "file size",
-            resource.RLIMIT_FSIZE,
-            0,
-        ),  # no writing to files; sockets, pipes and shared mappings are not affected
+        # No writing to files; sockets, pipes and shared mappings are not affected.
+        ("file size", resource.RLIMIT_FSIZE, 0),
         ("open files", resource.RLIMIT_NOFILE, limits.open_files),
     ]
     if size is not None:

@@ -27,7 +27,8 @@ _FRAME = struct.Struct("<BBIQ")
 MAX_HEADER = 16 << 20
 # Headers from a child process. One byte can become an object of 64 bytes.
 MAX_CHILD_HEADER = 1 << 18
-MAX_FDS = 16
+# The kernel passes slightly more than this number of descriptors with one message.
+MAX_FDS = 250
 # msgpack's integers have 64 bits; ids have up to 128 and travel as an extension type.
 _BIG_INT = 1
 _ONE_SEND = 1 << 20

@@ -230,6 +230,28 @@ def test_watchdog_kills_a_child_that_exceeds_a_limit(template, limits, code, tex
     dog.close()
 
 
+@pytest.mark.parametrize("limits", [Limits(wall_seconds=0.5), Limits(cpu_seconds=0.5)], ids=["wall", "cpu"])
+def test_watchdog_kills_a_child_that_blocks_and_ignores_all_signals(template, limits):
+    dog = Watchdog()
+    with Line(template, limits=limits) as line:
+        deaf = """
+            import signal
+            for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+                signal.signal(number, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        """
+        assert (
+            line.printed(deaf + "    print(signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, []))") == "True"
+        )
+        os.kill(line.child.pid, signal.SIGTERM)
+        assert line.printed("print('still here')") == "still here"
+        with dog.call(line.child, lambda: "torch.matrix_power"):
+            assert line.run("while True: pass") == {}
+        assert line.child.wait(30).startswith("the call torch.matrix_power ") and not line.child.is_alive()
+        assert line.child.exit_code == -signal.SIGKILL
+    dog.close()
+
+
 def test_watchdog_keeps_a_clock_for_each_call(template):
     dog = Watchdog()
     with Line(template, limits=Limits(wall_seconds=0.5)) as line:
@@ -357,6 +379,8 @@ def test_writable_descriptor_cannot_grow_a_file(template, tmp_path):
 def test_limits_are_checked():
     with pytest.raises(ValueError, match="Limits.memory must be positive, got 0"):
         Limits(memory=0)
+    with pytest.raises(ValueError, match=r"Limits.processes must be 0, got 3: confined processes cannot fork"):
+        Limits(processes=3)
 
 
 def test_summary_names_missing_measures():

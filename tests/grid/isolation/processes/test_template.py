@@ -105,10 +105,10 @@ def test_children_killed_from_outside_report_that_reason(template):
 
 
 def test_descriptors_arrive_in_order_and_settings_unchanged(template):
-    pairs = [socket.socketpair() for _ in range(14)]
+    pairs = [socket.socketpair() for _ in range(40)]
     settings = {"threads": 2, "name": "bob", "bytes": b"\0\xff", "nested": {"several": (1, 2.5, None, True)}}
     with Line(template, fds=[theirs.fileno() for _, theirs in pairs], **settings) as line:
-        code = "import os\nfor i, fd in enumerate(fds[1:]): os.write(fd, str(i).encode())\nimport torch\nprint(fds == list(range(3, 18)), torch.get_num_threads(), settings)"
+        code = "import os\nfor i, fd in enumerate(fds[1:]): os.write(fd, str(i).encode())\nimport torch\nprint(fds == list(range(3, 44)), torch.get_num_threads(), settings)"
         assert line.printed(code) == f"True 2 {settings}"
         for index, (ours, theirs) in enumerate(pairs):
             assert ours.recv(10) == str(index).encode()

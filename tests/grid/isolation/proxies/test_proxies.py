@@ -310,4 +310,4 @@ def test_a_plan_that_trains_moves_with_its_parameters(hook):
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     found = call(RUN_PLAN, plan, proxy_of(torch.ones(3, 2)))
-    assert [move.obj for move in found.moves if move.obj is plan] == [plan]
+    assert [move.reason for move in found.moves if move.obj is plan] == ["syft.run_plan writes to it"]
