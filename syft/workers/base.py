@@ -30,11 +30,11 @@ from syft.workers import wire_form
 from syft.workers.abstract import AbstractWorker
 from syft.workers.access.policy import ALLOW_ALL, ReleasePolicy
 from syft.workers.address_book import AddressBook
+from syft.workers.entry_points import EntryPoints
 from syft.workers.execution.copies import prepare_transfer, warn_if_graph
 from syft.workers.execution.execute import kind_of, resolve
 from syft.workers.execution.router import PLAN_COMMANDS, route
 from syft.workers.execution.session import Session
-from syft.workers.transport.request_codec import answer
 from syft.workers.transport.stream import close_all
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("syft.workers")
 
 
-class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
+class BaseWorker(AddressBook, EntryPoints, AbstractWorker, ObjectStorage):
     """A party: a store of objects, message handlers, and the other parties it knows.
 
     Args:
@@ -130,12 +130,6 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
     def send_msg(self, message: m.Message, location: BaseWorker | ObjectId) -> Any:
         """Send a message to another worker and return its response."""
         return self.stream_to(self.get_worker(location, fail_hard=True)).ask(message)
-
-    def recv_msg(self, bin_message: bytes) -> bytes:
-        """Respond to a serialized request of an unknown client."""
-        if self.verbose:
-            logger.info("%s received %d bytes", self.id, len(bin_message))
-        return answer(self, Session(self, None), bin_message)
 
     def synchronize(self) -> Any:
         """Wait until everything that the local worker sent here is done, and raise the first error."""

@@ -10,8 +10,10 @@ from syft.core.id_provider import ObjectId
 from syft.exceptions import SyftError
 from syft.federated.client.federated_client import RemoteFederatedClient
 from syft.messaging import message as m
+from syft.serde import serialize
 from syft.workers.access.policy import ALLOW_ALL
 from syft.workers.base import BaseWorker
+from syft.workers.entry_points import documented_answer
 
 
 class RemoteWorker(BaseWorker, RemoteFederatedClient):
@@ -30,6 +32,17 @@ class RemoteWorker(BaseWorker, RemoteFederatedClient):
                 "Use a VirtualWorker, or a node, for data with a release policy."
             )
         super().__setattr__(name, value)
+
+    def _reader(self) -> Any:
+        """Return the local worker: the objects of this one are not known here."""
+        return local_worker()
+
+    def _respond(self, message: m.Message) -> bytes:
+        """Forward a message on behalf of the local worker, and return the serialized answer."""
+        sender = local_worker()
+        if type(message) is m.SearchMessage:
+            return serialize(sender.request_search(message.contents, self), sender)
+        return serialize(documented_answer(self, message, sender.send_msg(message, self)), sender)
 
     def _arrives(self, stream: Any) -> Any:
         """Register a stream from a client of this process, and return it."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
 from syft.core.references import ObjectMeta, TensorMeta
-from syft.exceptions import PlanCommandUnknownError, SerdeError
-from syft.messaging.message import Operation
+from syft.exceptions import SerdeError
+from syft.messaging.message import Operation, owner_first
 from syft.pointers.lease import Lease
 from syft.pointers.remote_call import pointer_kinds
 
@@ -24,15 +24,10 @@ def create_operation(
     command_name: str, command_owner: object = None, return_ids: object = None, *args: object, **kwargs: object
 ) -> Operation:
     """Build an operation; the method of an object becomes the function of that name."""
-    if isinstance(command_owner, str) and command_owner == "self":
-        raise PlanCommandUnknownError(f"{command_name} of the worker itself")
-    if command_owner is not None:
-        args = (command_owner, *args)
-        if "." not in command_name:
-            command_name = f"torch.Tensor.{command_name}"
     plain = tuple(getattr(arg, "child", arg) for arg in args)
+    name, given = owner_first(command_name, command_owner, plain)
     ids = tuple(return_ids) if isinstance(return_ids, list | tuple) else (return_ids,)
-    return Operation(command_name, None, plain, kwargs, ids if ids != (None,) else (ID_PROVIDER.pop(),))
+    return Operation(name, None, given, kwargs, ids if ids != (None,) else (ID_PROVIDER.pop(),))
 
 
 def found_pointer(

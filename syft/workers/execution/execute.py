@@ -66,6 +66,8 @@ def resolve(worker: BaseWorker, ref: Ref) -> Any:
 
 def execute(worker: BaseWorker, session: Session, operation: Operation) -> Any:
     """Run an operation, store its tensors under the ids that the client chose, and describe the result."""
+    if operation.cmd_owner is not None:
+        operation = operation.owner_first()
     if operation.cmd_name in PLAN_CALLS:
         _require_held_plan(operation)
     if worker.vault is not None:
