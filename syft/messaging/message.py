@@ -135,7 +135,7 @@ class Operation(Message):
         name, args = owner_first(self.cmd_name, self.cmd_owner, tuple(self.cmd_args))
         location = getattr(args[0], "location", None)
         # A pointer to the worker that runs the call becomes a reference; pointers to other workers stay.
-        given = [getattr(arg, "child", arg) for arg in args]
+        given = map(unwrapped, args)
         refs = [arg.ref() if isinstance(arg, ObjectPointer) and arg.location is location else arg for arg in given]
         return dataclasses.replace(self, cmd_name=name, cmd_owner=None, cmd_args=tuple(refs))
 
@@ -175,13 +175,19 @@ class Operation(Message):
 Operation.contents = Operation.command  # type: ignore[assignment]  # a dataclass takes no property for a field
 
 
+def unwrapped(obj: Any) -> Any:
+    """Return the pointer of a wrapper; anything else unchanged."""
+    child = getattr(obj, "child", None) if isinstance(obj, torch.Tensor) else None
+    return child if isinstance(child, ObjectPointer) else obj
+
+
 def owner_first(name: str, owner: object, args: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     """Return the wire name and the arguments of a method, given its documented owner: a pointer or an id."""
     if owner is None:
         return name, args
     if isinstance(owner, str) and owner == "self":
         raise PlanCommandUnknownError(f"{name} of the worker itself")
-    holder = Ref(owner) if isinstance(owner, _ID) else getattr(owner, "child", owner)
+    holder = Ref(owner) if isinstance(owner, _ID) else unwrapped(owner)
     return name if "." in name else f"torch.Tensor.{name}", (holder, *args)
 
 
@@ -204,7 +210,7 @@ class ObjectMessage(Message):
 
 def _reference(contents: Any) -> Any:
     """Return the reference that a pointer makes in a message to its worker; anything else unchanged."""
-    pointer = getattr(contents, "child", contents)
+    pointer = unwrapped(contents)
     return pointer.ref() if isinstance(pointer, ObjectPointer) else contents
 
 

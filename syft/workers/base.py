@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syft.codes import PLAN_CMDS, TENSOR_SERIALIZATION
+from syft.codes import PLAN_CMDS
 from syft.core.context import local_worker, refuse_while_recording
 from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.labels import id_of, tags_of
@@ -81,11 +81,11 @@ class BaseWorker(AddressBook, EntryPoints, AbstractWorker, ObjectStorage):
         self.verbose = verbose
         self.msg_history: list[Any] = []
         self.policy: ReleasePolicy = ALLOW_ALL
-        self.serializer: str = TENSOR_SERIALIZATION.RAW
         self.compression: str | None = None
         self.trusts_script_modules = False
         self.trusts_translations = False
         self.remote = Remote(self, "torch")
+        self.auto_add = auto_add
         AddressBook.__init__(self)
         self._streams: dict[ObjectId, Any] = {}
         self._incoming: list[Any] = []

@@ -9,12 +9,13 @@ import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any
 
+from syft.core.labels import set_id
 from syft.core.references import TensorMeta
 from syft.exceptions import GetNotPermittedError, ResponseSignatureError, SerdeError
 from syft.messaging import message as m
 from syft.serde import deserialize, serialize
 from syft.workers.execution.copies import offer_claims
-from syft.workers.execution.router import log_message, outgoing, put_back, route
+from syft.workers.execution.router import OutgoingObject, log_message, outgoing, put_back, route
 from syft.workers.execution.session import Session, serving
 from syft.workers.transport.request_codec import answer, let_go
 from syft.workers.transport.stream import Stream, wire_form
@@ -91,6 +92,8 @@ class EntryPoints:
         served = serving.set(session)
         try:
             response = route(self, session, message)
+            if type(response) is OutgoingObject:
+                set_id(response.obj, response.obj_id)
             written = serialize(documented_answer(self, message, response), self)
             if self.object_store.object_manager is not None:
                 self.object_store.object_manager.flush(session)
@@ -119,6 +122,9 @@ def documented_answer(worker: Any, message: m.Message, response: object) -> Any:
     """Return the documented answer to a message: pointers for a search, the sizes for a shape."""
     if type(message) is m.SearchMessage and isinstance(response, list):
         return [found_pointer(worker, Stream(worker, worker), *row) for row in response]
-    if type(message) is m.GetShapeMessage and isinstance(response, TensorMeta):
-        return response.shape
-    return wire_form(response)
+    return wire_form(sizes_of(response) if type(message) is m.GetShapeMessage else response)
+
+
+def sizes_of(response: object) -> Any:
+    """Return the documented answer to the question for a shape."""
+    return response.shape if isinstance(response, TensorMeta) else response

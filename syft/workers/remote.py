@@ -7,13 +7,14 @@ from typing import Any
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
+from syft.core.labels import set_id
 from syft.exceptions import SyftError
 from syft.federated.client.federated_client import RemoteFederatedClient
 from syft.messaging import message as m
 from syft.serde import serialize
 from syft.workers.access.policy import ALLOW_ALL
 from syft.workers.base import BaseWorker
-from syft.workers.entry_points import documented_answer
+from syft.workers.entry_points import sizes_of
 
 
 class RemoteWorker(BaseWorker, RemoteFederatedClient):
@@ -42,7 +43,10 @@ class RemoteWorker(BaseWorker, RemoteFederatedClient):
         sender = local_worker()
         if type(message) is m.SearchMessage:
             return serialize(sender.request_search(message.contents, self), sender)
-        return serialize(documented_answer(self, message, sender.send_msg(message, self)), sender)
+        response = sender.send_msg(message, self)
+        if type(message) is m.ObjectRequestMessage:
+            set_id(response, message.contents[0])
+        return serialize(sizes_of(response) if type(message) is m.GetShapeMessage else response, sender)
 
     def _arrives(self, stream: Any) -> Any:
         """Register a stream from a client of this process, and return it."""

@@ -1,12 +1,9 @@
 """The documented tables of serializable types, and single steps of serialization without bytes."""
 
-import math
-
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
 
 import syft as sy
 from syft.exceptions import GetNotPermittedError, ResponseSignatureError, SerdeError
