@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import torch
-
-from syft.core.context import local_worker
-from syft.core.labels import id_of
 from syft.core.providers import providers
 from syft.serde import msgpack
+from syft.serde.msgpack.serde import identified
 
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
@@ -32,8 +29,8 @@ def serialize(
         force_full_simplification: write all of an object that is otherwise sent as a reference.
         strategy: the function of the format.
     """
-    if isinstance(obj, torch.Tensor) and not simplified and (worker is None or worker is local_worker(required=False)):
-        id_of(obj)  # the copy has the same id
+    if not simplified:
+        identified(obj)  # a copy has the same id
     # By name: its position differs between the documented strategies.
     complete = {"force_full_simplification": True} if force_full_simplification else {}
     return strategy(obj, worker, simplified, **complete)

@@ -19,6 +19,8 @@ class AbstractWorker(ABC):
     __signature__: ClassVar[inspect.Signature]
     # The format of the values of tensors that it sends: one of TENSOR_SERIALIZATION.
     serializer: str = TENSOR_SERIALIZATION.RAW
+    # Whether it takes quantized tensors. Nodes do not: their checks of calls are for plain tensors.
+    takes_quantized_tensors = True
     _framework: ModuleType | None = torch
 
     @property

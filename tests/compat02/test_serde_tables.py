@@ -1,6 +1,5 @@
 """The documented tables of serializable types, and single steps of serialization without bytes."""
 
-import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
@@ -178,28 +177,3 @@ def test_s3_dtypes_by_name():
 
     assert TORCH_STR_DTYPE["float32"] is torch.float32 and TORCH_STR_DTYPE["qint8"] is torch.qint8
     assert all(TORCH_STR_DTYPE[name] is dtype for dtype, name in TORCH_DTYPE_STR.items())
-
-
-DTYPES = {torch.qint8: (-128, 127), torch.quint8: (0, 255), torch.qint32: (-(2**31), 2**31 - 1)}
-
-
-@st.composite
-def quantized(draw):
-    """Draw a quantized tensor."""
-    dtype = draw(st.sampled_from(list(DTYPES)))
-    low, high = DTYPES[dtype]
-    shape = draw(st.lists(st.integers(0, 3), max_size=3))
-    scale = draw(st.floats(1e-6, 1e6))
-    zero_point = draw(st.integers(max(low, -1000), min(high, 1000)))
-    return torch.quantize_per_tensor(torch.randn(shape) * 10, scale, zero_point, dtype)
-
-
-def same_quantized(x, y):
-    """Return whether two quantized tensors are equal in all parts."""
-    return (
-        x.dtype is y.dtype
-        and x.shape == y.shape
-        and x.q_scale() == y.q_scale()
-        and x.q_zero_point() == y.q_zero_point()
-        and torch.equal(x.int_repr(), y.int_repr())
-    )

@@ -13,6 +13,7 @@ from syft.serde.msgpack.serde import (
     RECEIVED_ATOMS,
     _detail,
     _force_full_simplify,
+    _simplified,
     _simplify,
     _simplify_level,
     identified,
@@ -56,7 +57,7 @@ def serialize(
         value = _simplified_value(obj, frames)
     else:
         value = _pb.Value()
-        simplify = _force_full_simplify if force_full_simplification else _simplify
+        simplify = _force_full_simplify if force_full_simplification else _simplified
         Writer(frames).value(value, simplify(worker, obj))
     if force_no_serialization:
         return envelope.envelope(value, frames)

@@ -64,6 +64,8 @@ def seal_all(objects: Sequence[object]) -> bytes:
 class ConfinedWorker(BaseWorker, FederatedClient):
     """The worker of a vault, a program or a replay."""
 
+    takes_quantized_tensors = False
+
     def __init__(self, id: ObjectId, trusts_script_modules: bool = False) -> None:
         super().__init__(None, id, auto_add=False)
         self.trusts_script_modules = trusts_script_modules
