@@ -98,6 +98,11 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
         self._settle()
         return self.object_store.objects
 
+    @_objects.setter
+    def _objects(self, objects: dict[ObjectId, Any]) -> None:
+        self._settle()
+        BaseWorker._objects.fset(self, objects)  # type: ignore[attr-defined]
+
     def _settle(self) -> None:
         """Wait until pending requests are done."""
         for stream in self._incoming:

@@ -257,7 +257,7 @@ def _detail_script_module(worker: BaseWorker | None, parts: Parts) -> Any:
             "A script module is code of its sender, which this worker does not accept. "
             "Send a plan instead: sy.Plan(forward_func=module).build(example). If its owner trusts everyone who can "
             "reach it: python -m syft node start --trust-script-modules at a node, "
-            "worker.trusts_script_modules = True at another worker."
+            "worker.trusts_script_modules = True at another worker; pass that worker to deserialize."
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
