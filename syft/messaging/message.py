@@ -172,7 +172,7 @@ class Operation(Message):
         return cls(name, None, tuple(args), {}, (int.from_bytes(result, "big"),), grad_enabled)
 
 
-Operation.contents = Operation.command  # type: ignore[assignment]  # a dataclass takes no property for a field
+Operation.contents = Operation.command  # type: ignore[misc]  # a dataclass takes no property for a field
 
 
 def unwrapped(obj: Any) -> Any:
@@ -320,10 +320,11 @@ class PlanCommandMessage(Message):
 
     def __post_init__(self) -> None:
         """Take the documented order too: the name first."""
-        if isinstance(self.contents, str) and isinstance(self.command_name, tuple | list):
-            name, contents = self.contents, tuple(self.command_name)
-            object.__setattr__(self, "contents", contents)
-            object.__setattr__(self, "command_name", name)
+        first: Any = self.contents
+        second: Any = self.command_name
+        if isinstance(first, str) and isinstance(second, tuple | list):
+            object.__setattr__(self, "contents", tuple(second))
+            object.__setattr__(self, "command_name", first)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

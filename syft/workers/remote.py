@@ -72,6 +72,10 @@ class RemoteWorker(BaseWorker, RemoteFederatedClient):
         found = local_worker().request_search([], self)
         return {pointer.id_at_location: pointer for pointer in found}
 
+    @_objects.setter
+    def _objects(self, objects: dict[ObjectId, Any]) -> None:
+        raise SyftError(f"Worker {self.id!r} is in another process: send objects there, with x.send(worker).")
+
     def get_obj(self, obj_id: ObjectId) -> Any:
         """Return a pointer to the object of this id."""
         objects = self._objects

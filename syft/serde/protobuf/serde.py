@@ -151,7 +151,7 @@ def _unbufferize(worker: BaseWorker | None, message: Message) -> Any:
     return _detail(worker, reader.fill(envelope.checked(message), kind, 0))
 
 
-def _bufferizer(row: RegisteredType) -> Callable[[Any, Any], Any]:
+def _bufferizer(row: RegisteredType) -> Callable[[BaseWorker | None, object], Any]:
     return bufferize
 
 
