@@ -128,6 +128,10 @@ class Operation(Message):
         """The documented form: ((name, owner, args, kwargs), return_ids)."""
         return ((self.cmd_name, self.cmd_owner, self.cmd_args, self.cmd_kwargs), self.return_ids)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = (self.cmd_name, self.cmd_owner, self.cmd_args, self.cmd_kwargs, self.return_ids, self.grad_enabled)
+        return type(self), fields
+
     def owner_first(self) -> Operation:
         """Return the same call with its owner as the first argument, as workers run it."""
         if self.cmd_owner is None:

@@ -21,6 +21,8 @@ class AbstractWorker(ABC):
     serializer: str = TENSOR_SERIALIZATION.RAW
     # Whether it takes quantized tensors. Nodes do not: their checks of calls are for plain tensors.
     takes_quantized_tensors = True
+    # Whether `recv_msg` serves clients without a session. The workers of a node serve connected clients only.
+    serves_unknown_clients = True
     _framework: ModuleType | None = torch
 
     @property

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from syft.core.labels import set_id
 from syft.core.references import TensorMeta
-from syft.exceptions import GetNotPermittedError, ResponseSignatureError, SerdeError
+from syft.exceptions import GetNotPermittedError, NotPermittedError, ResponseSignatureError, SerdeError
 from syft.messaging import message as m
 from syft.serde import deserialize, serialize
 from syft.workers.execution.copies import offer_claims
@@ -49,10 +49,12 @@ class EntryPoints:
             raise SerdeError(
                 f"recv_msg takes bytes, got {type(bin_message).__name__}. Write them with sy.serde.serialize(message)."
             )
+        if not self.serves_unknown_clients:
+            raise NotPermittedError(f"Worker {self.id!r} serves connected clients only. Connect with sy.connect(url).")
         if self.verbose:
             logger.info("%s received %d bytes", self.id, len(bin_message))
         message = deserialize(bin_message, self._reader())
-        if type(message) is tuple:  # the request of a stream
+        if type(message) is tuple and self._reader() is self:  # the request of a stream
             return answer(self, Session(self, None), bytes(bin_message))
         if not isinstance(message, m.Message):
             raise SerdeError(

@@ -71,14 +71,6 @@ def test_s4_quantized_tensors_are_sent_and_fetched(make_worker, kind, dtype):
     assert same(pointer.move(alice).get(), q)
 
 
-def test_s4_quantized_tensors_reach_another_process():
-    worker = sy.ProcessWorker(sy.TorchHook(torch), id="quantized-process", auto_add=False)
-    try:
-        assert same(example().send(worker).get(), example())
-    finally:
-        worker.stop()
-
-
 def test_s4_calls_on_quantized_tensors_are_refused(make_worker, kind):
     bob = make_worker("bob", kind)
     q, x = example().send(bob), torch.ones(2, 2).send(bob)

@@ -29,8 +29,9 @@ def receiver(make_worker):
 def test_s1_each_registered_class_has_a_code_a_simplifier_and_a_detailer(hook, bob, alice):
     me = hook.local_worker
     samples = everything(me, bob, alice)
-    assert {code for code, _ in s.simplifiers.values()} == set(samples)
-    assert set(s.detailers) == {*samples, s.forced_full_simplifiers[BaseWorker][0]}
+    codes = {code for code, _ in s.simplifiers.values()}
+    assert codes >= set(samples)
+    assert set(s.detailers) == codes | {code for code, _ in s.forced_full_simplifiers.values()}
     for cls in (dict, list, range, set, slice, str, tuple, type(...), np.ndarray, np.float32, np.int64, torch.Tensor):
         assert s.simplifiers[cls][0] == msgpack.proto_type_info(cls).code
     for cls in (sy.PointerTensor, sy.Plan, sy.State, ObjectMessage, BaseWorker, sy.TrainConfig, GetNotPermittedError):

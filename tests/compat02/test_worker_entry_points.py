@@ -1,8 +1,8 @@
 """Entry points of workers that take bytes, their log of messages, and attributes that programs of 0.2 read."""
 
-import ast
 import copy
 import pickle
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -14,10 +14,14 @@ from syft.exceptions import (
     CommandNotAllowedError,
     GetNotPermittedError,
     IdNotUniqueError,
+    NotPermittedError,
     ObjectNotFoundError,
     PlanCommandUnknownError,
     SerdeError,
 )
+from syft.grid.isolation.children.worker import SessionWorker
+from syft.grid.isolation.records.replay import ConfinedWorker
+from syft.grid.node.node import NodeWorker
 from syft.messaging.message import (
     BatchMessage,
     ForceObjectDeleteMessage,
@@ -214,15 +218,34 @@ def test_m1_send_msg_copies_and_keeps_the_id(worker):
     assert Operation("add", ptr, (1,), {}, (2,)).contents == (("add", ptr, (1,), {}), (2,))
 
 
+def test_m1_operations_are_copied_and_compared():
+    operation = Operation("torch.add", None, (1, 2), {"alpha": 3}, (4,), False)
+    for other in (copy.copy(operation), copy.deepcopy(operation), pickle.loads(pickle.dumps(operation))):
+        assert other == operation and other.contents == (("torch.add", None, (1, 2), {"alpha": 3}), (4,))
+
+
+def test_m1_workers_of_a_node_serve_connected_clients_only():
+    for worker in (ConfinedWorker("vault"), NodeWorker("node", ALLOW_ALL)):
+        with pytest.raises(NotPermittedError, match="serves connected clients only"):
+            worker.recv_msg(sy.serde.serialize(SearchMessage([])))
+    assert SessionWorker.serves_unknown_clients is False
+
+
 def test_m1_no_port_of_the_library_uses_the_entry():
     root = Path(sy.__file__).parent
     users = {
         path.relative_to(root).as_posix()
         for path in root.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Attribute) and node.attr in ("recv_msg", "_recv_msg", "_send_msg")
+        if re.search(r"[.](_?recv_msg|_send_msg)\b", path.read_text())
     }
     assert users == {"workers/entry_points.py"}
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
+def test_s4_quantized_tensors_reach_another_process(elsewhere):
+    x = torch.quantize_per_tensor(torch.tensor([0.5, -1.0]), 0.1, 3, torch.qint8)
+    back = x.send(elsewhere).get()
+    assert torch.equal(back.int_repr(), x.int_repr()) and (back.q_scale(), back.q_zero_point()) == (0.1, 3)
 
 
 def test_m2_unknown_names_of_remote_torch_are_attribute_errors(worker, elsewhere):

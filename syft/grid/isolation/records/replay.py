@@ -65,6 +65,7 @@ class ConfinedWorker(BaseWorker, FederatedClient):
     """The worker of a vault, a program or a replay."""
 
     takes_quantized_tensors = False
+    serves_unknown_clients = False
 
     def __init__(self, id: ObjectId, trusts_script_modules: bool = False) -> None:
         super().__init__(None, id, auto_add=False)
