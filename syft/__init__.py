@@ -37,6 +37,7 @@ from syft.hook import base as _base
 from syft.hook import modules as _modules  # noqa: F401  (registers the methods of Module)
 from syft.hook import torch_args as _torch_args  # noqa: F401  (registers the argument rules of torch)
 from syft.hook.torch_hook import TorchHook as TorchHook
+from syft.hook.torch_namespace import torch_namespace as _torch_namespace
 from syft.hosting import server as _server  # noqa: F401  (registers the handlers of hosted models)
 from syft.messaging.plan import Plan as Plan
 from syft.messaging.plan import State as State
@@ -167,7 +168,7 @@ if not TYPE_CHECKING:  # a type checker would accept any name
         if name == "local_worker":
             return _local_worker(required=False)
         if name in _COMPUTED:
-            return importlib.import_module("torch")
+            return _torch_namespace()
         if name in _LAZY:
             found = getattr(importlib.import_module(_LAZY[name]), name)
             _publish(__name__, {name: found}, [name])

@@ -92,7 +92,7 @@ def worker_html(worker: Any) -> str:
     """Render a worker: its objects, by shape and tag."""
     rows: list[tuple[str, object]] = [
         ("objects", len(worker._objects)),
-        ("knows", " ".join(map(str, worker._known_workers))),
+        ("knows", " ".join(str(name) for name in worker._known_workers if name != worker.id)),
     ]
     for obj in list(worker._objects.values())[:20]:
         shape = tuple(obj.shape) if hasattr(obj, "shape") else ""

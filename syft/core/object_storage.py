@@ -85,8 +85,14 @@ class ObjectStorage:
 
     @property
     def _objects(self) -> dict[ObjectId, Any]:
-        """The objects held, by id."""
+        """The objects held, by id; setting them replaces all, with the claims on them."""
         return self.object_store.objects
+
+    @_objects.setter
+    def _objects(self, objects: dict[ObjectId, Any]) -> None:
+        held = dict(objects)
+        self.object_store.clear()
+        self.object_store.objects.update(held)
 
     def register_obj(self, obj: Any, obj_id: ObjectId | None = None) -> None:
         """Store an object, under another id if one is given."""

@@ -277,6 +277,15 @@ sens_at_k_torch = sens_at_k
 smooth_sens_torch = smoothed_sens
 
 
-def perform_analysis_torch(preds: object, *args: Any, **settings: Any) -> tuple[float, float]:
-    """Same as `perform_analysis`; its first argument has another name."""
-    return perform_analysis(preds, *args, **settings)
+def perform_analysis_torch(preds: object, *args: Any, **settings: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the epsilons of `perform_analysis` as scalar float32 tensors, rounded up."""
+    dependent, independent = perform_analysis(preds, *args, **settings)
+    return _rounded_up(dependent), _rounded_up(independent)
+
+
+def _rounded_up(epsilon: float) -> torch.Tensor:
+    """Return the smallest float32 that is not below: an epsilon must not be understated."""
+    rounded = torch.tensor(epsilon, dtype=torch.float32)
+    if float(rounded) < epsilon:
+        rounded = torch.nextafter(rounded, torch.tensor(math.inf))
+    return rounded

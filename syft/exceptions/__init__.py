@@ -5,6 +5,7 @@
     ├── RemoteError                            SY002  an error of a worker whose type is unknown here
     ├── UnsupportedOperationError              SY101  no rule for this call on this kind of tensor
     │   └── CommandNotAllowedError             SY102  no worker runs this call
+    │       └── RemoteNameError                SY112  worker.remote has no such name
     ├── TensorsNotCollocatedError              SY103  operands are at different workers
     │   └── PureFrameworkTensorFoundError      SY104  a plain tensor among syft tensors
     ├── RemoteObjectFoundError                 SY105  a pointer where a local tensor is needed

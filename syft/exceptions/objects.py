@@ -37,6 +37,10 @@ class CommandNotAllowedError(UnsupportedOperationError, code="SY102"):
         self.hint = reason
 
 
+class RemoteNameError(CommandNotAllowedError, AttributeError, code="SY112"):
+    """`worker.remote` has no such name; an AttributeError, so that `hasattr` is False."""
+
+
 class TensorsNotCollocatedError(SyftError, code="SY103"):
     """The operands of one call are at different workers."""
 

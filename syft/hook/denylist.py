@@ -19,7 +19,7 @@ REASONS: dict[str, str] = {
     "local": "Its result is a Python object that only makes sense in the process that made it.",
     "device": "It moves data to one particular kind of accelerator, or waits for it; `to` does the moving.",
     "sparse": "It makes, needs or describes a sparse tensor, and only dense tensors travel.",
-    "quantized": "It makes, needs or describes a quantized tensor, and only plain tensors travel.",
+    "quantized": "It makes, needs or describes a quantized tensor; these travel, but workers run no calls on them.",
     "nested": "It makes, needs or describes a nested or opaque (mkldnn) tensor, and only plain tensors travel.",
     "vendor": "It belongs to one vendor's backend; the public function covers it on every worker.",
     "symbolic": "It computes with the symbolic sizes of the compiler, not with tensors.",

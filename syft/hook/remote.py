@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from syft.core.context import local_worker
-from syft.exceptions import CommandNotAllowedError
+from syft.exceptions import RemoteNameError
 from syft.hook.allowed_functions import CONSTRUCTORS
 
 
@@ -35,7 +35,7 @@ class RemoteTorch:
             if name.startswith("__"):
                 raise AttributeError(name)
             makers = ", ".join(sorted(CONSTRUCTORS))
-            raise CommandNotAllowedError(wire_name, f"worker.remote makes tensors with: {makers}.")
+            raise RemoteNameError(wire_name, f"worker.remote makes tensors with: {makers}.")
 
         def make(*args: object, **kwargs: object) -> Any:
             return local_worker().send_command(self._worker, (wire_name, None, args, kwargs)).wrap()

@@ -59,18 +59,18 @@ class TorchHook(FrameworkHook):
         is_client: bool = True,
         verbose: bool = True,
     ) -> None:
-        if torch is not _torch:
+        if torch != _torch:  # `sy.torch` is equal to it
             raise SyftError("TorchHook takes the torch module: sy.TorchHook(torch).")
         if _installed:
             self.__dict__ = _installed[0].__dict__
             return
-        self.torch = torch
+        self.torch = _torch
         self._patches = Patches()
         self._handles: list[Any] = []
         self.local_worker = None
         self.local_worker = local_worker or base.worker_factory[0](self, "me", is_client_worker=is_client)
         self.local_worker.hook = self
-        self.attributes = TorchAttributes(torch, self)
+        self.attributes = TorchAttributes(_torch, self)
         self._hook_everything()
         _installed.append(self)
         set_default_worker(self.local_worker)

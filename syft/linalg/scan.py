@@ -46,6 +46,7 @@ class DASH:
     Attributes:
         coef: a coefficient for each column of X.
         se: their standard errors.
+        sigma2: the squares of the standard errors.
         pvalue: two-sided p-values of Student's t test that a coefficient is 0, in float64.
         total_size: the number of rows.
         dgf: degrees of freedom.
@@ -59,6 +60,7 @@ class DASH:
         self.precision_fractional = precision_fractional
         self.coef: torch.Tensor | None = None
         self.se: torch.Tensor | None = None
+        self.sigma2: torch.Tensor | None = None
         self.pvalue: torch.Tensor | None = None
         self.total_size = 0
         self.dgf = 0
@@ -95,6 +97,7 @@ class DASH:
         self.total_size, self.dgf = owners.rows, freedom
         self.coef = (slopes * units).to(kind)
         self.se = (torch.where(there, errors, math.nan) * units).to(kind)
+        self.sigma2 = self.se**2
         self.pvalue = p_values(slopes / errors, freedom)
         return self
 

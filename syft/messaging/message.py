@@ -9,9 +9,14 @@ import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
+import torch
+
 from syft.core.id_provider import ObjectId, is_id
-from syft.core.object import Bufferizable
+from syft.core.labels import id_of
+from syft.core.object import AbstractObject, Bufferizable
 from syft.core.references import Ref
+from syft.exceptions import PlanCommandUnknownError
+from syft.pointers.object_pointer import ObjectPointer
 
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
@@ -108,9 +113,10 @@ def _unflat(value: bytes) -> Ref:
 class Operation(Message):
     """Run one call of the table of allowed functions."""
 
-    contents: Any = dataclasses.field(init=False, default=None, repr=False, compare=False)
+    contents: Any = dataclasses.field(init=False, repr=False, compare=False)  # the property `command`
     cmd_name: str = ""  # the wire name of the call
-    cmd_owner: Any = None  # for compatibility; always None on the wire (the first argument is the owner)
+    # A pointer or an id, for messages made by hand; on the wire it is the first argument.
+    cmd_owner: Any = None
     cmd_args: tuple[Any, ...] = ()  # arguments; a `Ref` stands for an object that the receiver holds
     cmd_kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
     # Ids for the results, chosen by the sender; further results get the following ids.
@@ -122,9 +128,25 @@ class Operation(Message):
         """The documented form: ((name, owner, args, kwargs), return_ids)."""
         return ((self.cmd_name, self.cmd_owner, self.cmd_args, self.cmd_kwargs), self.return_ids)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = (self.cmd_name, self.cmd_owner, self.cmd_args, self.cmd_kwargs, self.return_ids, self.grad_enabled)
+        return type(self), fields
+
+    def owner_first(self) -> Operation:
+        """Return the same call with its owner as the first argument, as workers run it."""
+        if self.cmd_owner is None:
+            return self
+        name, args = owner_first(self.cmd_name, self.cmd_owner, tuple(self.cmd_args))
+        location = getattr(args[0], "location", None)
+        # A pointer to the worker that runs the call becomes a reference; pointers to other workers stay.
+        given = map(unwrapped, args)
+        refs = [arg.ref() if isinstance(arg, ObjectPointer) and arg.location is location else arg for arg in given]
+        return dataclasses.replace(self, cmd_name=name, cmd_owner=None, cmd_args=tuple(refs))
+
     @staticmethod
     def simplify(worker: BaseWorker | None, message: Any) -> tuple[Any, ...]:
         """Return the fields: flat for the common call with pointers and numbers only, one by one otherwise."""
+        message = message.owner_first()
         flat = None if message.cmd_kwargs else _flat_arguments(message.cmd_args)
         ids = message.return_ids
         if flat is None or len(ids) != 1 or not _is_wide(ids[0]):
@@ -154,13 +176,46 @@ class Operation(Message):
         return cls(name, None, tuple(args), {}, (int.from_bytes(result, "big"),), grad_enabled)
 
 
+Operation.contents = Operation.command  # type: ignore[misc]  # a dataclass takes no property for a field
+
+
+def unwrapped(obj: Any) -> Any:
+    """Return the pointer of a wrapper; anything else unchanged."""
+    child = getattr(obj, "child", None) if isinstance(obj, torch.Tensor) else None
+    return child if isinstance(child, ObjectPointer) else obj
+
+
+def owner_first(name: str, owner: object, args: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """Return the wire name and the arguments of a method, given its documented owner: a pointer or an id."""
+    if owner is None:
+        return name, args
+    if isinstance(owner, str) and owner == "self":
+        raise PlanCommandUnknownError(f"{name} of the worker itself")
+    holder = Ref(owner) if isinstance(owner, _ID) else unwrapped(owner)
+    return name if "." in name else f"torch.Tensor.{name}", (holder, *args)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class ObjectMessage(Message):
     """Store this object."""
 
-    obj_id: ObjectId | None = None  # the id to store it under, chosen by the sender
+    obj_id: ObjectId | None = None  # the id to store it under, chosen by the sender; its own if None
     published: bool = False  # whether it is kept after the sender's pointers and session are gone
     claimant: ObjectId | None = None  # the client that owns the claim on it, if not the sender
+
+    @staticmethod
+    def simplify(worker: BaseWorker | None, message: Any) -> tuple[Any, ...]:
+        """Return the fields, in order."""
+        obj_id = message.obj_id
+        if obj_id is None and isinstance(message.contents, torch.Tensor | AbstractObject):
+            obj_id = id_of(message.contents)
+        return message.contents, obj_id, message.published, message.claimant
+
+
+def _reference(contents: Any) -> Any:
+    """Return the reference that a pointer makes in a message to its worker; anything else unchanged."""
+    pointer = unwrapped(contents)
+    return pointer.ref() if isinstance(pointer, ObjectPointer) else contents
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -176,12 +231,22 @@ class IsNoneMessage(Message):
 
     contents: Ref
 
+    def __post_init__(self) -> None:
+        """Take a pointer too."""
+        if type(self.contents) is not Ref:
+            object.__setattr__(self, "contents", _reference(self.contents))
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GetShapeMessage(Message):
     """Return shape, dtype, requires_grad and device of this tensor; None if it is None."""
 
     contents: Ref
+
+    def __post_init__(self) -> None:
+        """Take a pointer too."""
+        if type(self.contents) is not Ref:
+            object.__setattr__(self, "contents", _reference(self.contents))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -252,10 +317,18 @@ class BatchMessage(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PlanCommandMessage(Message):
-    """Fetch a plan or a protocol: contents are the arguments of the command."""
+    """Fetch a plan or a protocol: contents are the arguments of the command; both may be passed in either order."""
 
     contents: tuple[Any, ...]
     command_name: str = ""
+
+    def __post_init__(self) -> None:
+        """Take the documented order too: the name first."""
+        first: Any = self.contents
+        second: Any = self.command_name
+        if isinstance(first, str) and isinstance(second, tuple | list):
+            object.__setattr__(self, "contents", tuple(second))
+            object.__setattr__(self, "command_name", first)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ class ObjectPointer(AbstractObject):
     @property
     def garbage_collect_data(self) -> bool:
         """Whether the remote object is deleted with its last pointer."""
-        return self.lease.owned
+        return self.lease.owned or self.lease.pending
 
     @garbage_collect_data.setter
     def garbage_collect_data(self, value: bool) -> None:
@@ -91,7 +91,7 @@ class ObjectPointer(AbstractObject):
         if owned is not self.lease.owned and self.lease.spent is None:
             stream = self.lease.stream
             (stream.claim if owned else stream.publish)(self.id_at_location)
-        self.lease.owned = owned
+        self.lease.owned, self.lease.pending = owned, False
 
     gc = garbage_collect_data
 

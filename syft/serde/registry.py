@@ -14,7 +14,7 @@ ones are not refused, but a later version of the library may need them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from syft.exceptions import SerdeError
@@ -53,6 +53,31 @@ BY_TYPE: dict[type, RegisteredType] = {}
 BY_CODE: dict[int, RegisteredType] = {}
 FORCED: dict[type, RegisteredType] = {}
 REFUSED: dict[type, str] = {}
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class RegistryView(Mapping[K, V]):
+    """A live, read-only view of a table of entries: `make(entry)` under each key, and further pairs."""
+
+    def __init__(
+        self, rows: Mapping[K, RegisteredType], make: Callable[[RegisteredType], V], more: Mapping[K, V] | None = None
+    ) -> None:
+        self._rows, self._make, self._more = rows, make, dict(more or {})
+
+    def __getitem__(self, key: K) -> V:
+        return self._more[key] if key in self._more else self._make(self._rows[key])
+
+    def __iter__(self) -> Iterator[K]:
+        return iter([*self._more, *self._rows])
+
+    def __len__(self) -> int:
+        return len(self._more) + len(self._rows)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self)} entries>"
 
 
 def register(

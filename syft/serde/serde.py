@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from syft.core.providers import providers
 from syft.serde import msgpack
+from syft.serde.msgpack.serde import identified
 
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
@@ -28,6 +29,8 @@ def serialize(
         force_full_simplification: write all of an object that is otherwise sent as a reference.
         strategy: the function of the format.
     """
+    if not simplified:
+        identified(obj)  # a copy has the same id
     # By name: its position differs between the documented strategies.
     complete = {"force_full_simplification": True} if force_full_simplification else {}
     return strategy(obj, worker, simplified, **complete)

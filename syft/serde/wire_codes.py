@@ -19,7 +19,7 @@ from torch.jit._trace import TopLevelTracedModule
 
 from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
 from syft.core.string import String
-from syft.exceptions import SerdeError
+from syft.exceptions import GetNotPermittedError, ResponseSignatureError, SerdeError
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging import hosting as h
 from syft.messaging import message as m
@@ -36,7 +36,7 @@ from syft.pointers.pointer_plan import PointerPlan
 from syft.pointers.pointer_protocol import PointerProtocol
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.pointers.string_pointer import StringPointer
-from syft.serde.msgpack import native_serde, numpy_serde, torch_serde
+from syft.serde.msgpack import exception_serde, native_serde, numpy_serde, torch_serde
 from syft.serde.registry import Screen, TypeCodec, refuse, register
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.logging import LoggingTensor
@@ -72,6 +72,7 @@ CODES: dict[int, type | str] = {
     9: complex,
     10: bytes,
     11: bytearray,
+    12: str,  # for the documented tables: a string stands for itself in a message
     30: np.ndarray,
     31: np.generic,
     40: torch.Tensor,
@@ -143,14 +144,17 @@ CODES: dict[int, type | str] = {
     156: h.SharedInferenceMessage,
     160: String,
     161: "BaseWorker",
+    162: "BaseWorker",  # with all of its objects
     163: "TrainConfig",
     164: "Payload",
     170: "HostedModel",
     171: "EncryptedModel",
     172: "StoredDataset",
+    173: GetNotPermittedError,
+    174: ResponseSignatureError,
 }
 # Types that do not bring `simplify` and `detail` of their own.
-CODECS: dict[type, TypeCodec] = native_serde.CODECS | numpy_serde.CODECS | torch_serde.CODECS
+CODECS: dict[type, TypeCodec] = native_serde.CODECS | numpy_serde.CODECS | torch_serde.CODECS | exception_serde.CODECS
 SCREENS: dict[type, Screen] = {Plan: Plan.screen}
 
 

@@ -1,4 +1,4 @@
-"""AddressBook: the other workers that a worker knows, by id."""
+"""AddressBook: the workers that a worker knows, by id."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ logger = logging.getLogger("syft.workers")
 
 
 class AddressBook:
-    """The other workers that a worker knows."""
+    """The workers that a worker knows, and itself."""
 
     id: ObjectId
     # Whether the class returns the registered worker of an id again, so that a notebook cell can be run twice.
@@ -34,7 +34,7 @@ class AddressBook:
             return known if known is not None and known._can_be_reused() else object.__new__(cls)
 
     def __init__(self) -> None:
-        self._known_workers: dict[ObjectId, Any] = {}
+        self._known_workers: dict[ObjectId, Any] = {self.id: self}
 
     @classmethod
     def _registered(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Self | None:
@@ -59,9 +59,10 @@ class AddressBook:
         """Register this worker and those that the local worker knows with each other."""
         if local is None or local is self:
             return
-        for other in (*list(local._known_workers.values()), local):
+        for other in {id(known): known for known in (*local._known_workers.values(), local)}.values():
             if other is not self:
-                self.add_worker(other)
+                if other.id != self.id:  # else this worker replaces it
+                    self.add_worker(other)
                 other.add_worker(self)
 
     def get_worker(self, id_or_worker: object, fail_hard: bool = False) -> Any:
@@ -79,15 +80,18 @@ class AddressBook:
         if known is not None:
             return known
         if fail_hard:
-            raise WorkerNotFoundError(id_or_worker, tuple(self._known_workers))
+            raise WorkerNotFoundError(id_or_worker, tuple(name for name in self._known_workers if name != self.id))
         logger.warning("Worker %s does not know a worker %.80r.", self.id, id_or_worker)
         return id_or_worker
 
     def known(self, worker_id: ObjectId) -> Any:
-        """Return a worker by its id, or None; workers introduced by the client of the current request come first."""
+        """Return another worker by its id, or None; those introduced by the current client come first."""
         delegation = self._current_delegation()
         peer = None if delegation is None else delegation.peers.get(worker_id)
-        return self._known_workers.get(worker_id) if peer is None else peer
+        if peer is not None:
+            return peer
+        found = self._known_workers.get(worker_id)
+        return None if found is self else found
 
     def _current_delegation(self) -> Delegation | None:
         """Return the delegation of the client whose request this thread serves, if it introduced other workers."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syft.codes import PLAN_CMDS, TENSOR_SERIALIZATION
+from syft.codes import PLAN_CMDS
 from syft.core.context import local_worker, refuse_while_recording
 from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.labels import id_of, tags_of
@@ -30,11 +30,11 @@ from syft.workers import wire_form
 from syft.workers.abstract import AbstractWorker
 from syft.workers.access.policy import ALLOW_ALL, ReleasePolicy
 from syft.workers.address_book import AddressBook
+from syft.workers.entry_points import EntryPoints
 from syft.workers.execution.copies import prepare_transfer, warn_if_graph
 from syft.workers.execution.execute import kind_of, resolve
 from syft.workers.execution.router import PLAN_COMMANDS, route
 from syft.workers.execution.session import Session
-from syft.workers.transport.request_codec import answer
 from syft.workers.transport.stream import close_all
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("syft.workers")
 
 
-class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
+class BaseWorker(AddressBook, EntryPoints, AbstractWorker, ObjectStorage):
     """A party: a store of objects, message handlers, and the other parties it knows.
 
     Args:
@@ -81,11 +81,11 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         self.verbose = verbose
         self.msg_history: list[Any] = []
         self.policy: ReleasePolicy = ALLOW_ALL
-        self.serializer: str = TENSOR_SERIALIZATION.RAW
         self.compression: str | None = None
         self.trusts_script_modules = False
         self.trusts_translations = False
         self.remote = Remote(self, "torch")
+        self.auto_add = auto_add
         AddressBook.__init__(self)
         self._streams: dict[ObjectId, Any] = {}
         self._incoming: list[Any] = []
@@ -130,12 +130,6 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
     def send_msg(self, message: m.Message, location: BaseWorker | ObjectId) -> Any:
         """Send a message to another worker and return its response."""
         return self.stream_to(self.get_worker(location, fail_hard=True)).ask(message)
-
-    def recv_msg(self, bin_message: bytes) -> bytes:
-        """Respond to a serialized request of an unknown client."""
-        if self.verbose:
-            logger.info("%s received %d bytes", self.id, len(bin_message))
-        return answer(self, Session(self, None), bin_message)
 
     def synchronize(self) -> Any:
         """Wait until everything that the local worker sent here is done, and raise the first error."""

@@ -7,11 +7,14 @@ from typing import Any
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
+from syft.core.labels import set_id
 from syft.exceptions import SyftError
 from syft.federated.client.federated_client import RemoteFederatedClient
 from syft.messaging import message as m
+from syft.serde import serialize
 from syft.workers.access.policy import ALLOW_ALL
 from syft.workers.base import BaseWorker
+from syft.workers.entry_points import sizes_of
 
 
 class RemoteWorker(BaseWorker, RemoteFederatedClient):
@@ -30,6 +33,20 @@ class RemoteWorker(BaseWorker, RemoteFederatedClient):
                 "Use a VirtualWorker, or a node, for data with a release policy."
             )
         super().__setattr__(name, value)
+
+    def _reader(self) -> Any:
+        """Return the local worker: the objects of this one are not known here."""
+        return local_worker()
+
+    def _respond(self, message: m.Message) -> bytes:
+        """Forward a message on behalf of the local worker, and return the serialized answer."""
+        sender = local_worker()
+        if type(message) is m.SearchMessage:
+            return serialize(sender.request_search(message.contents, self), sender)
+        response = sender.send_msg(message, self)
+        if type(message) is m.ObjectRequestMessage:
+            set_id(response, message.contents[0])
+        return serialize(sizes_of(response) if type(message) is m.GetShapeMessage else response, sender)
 
     def _arrives(self, stream: Any) -> Any:
         """Register a stream from a client of this process, and return it."""
@@ -54,6 +71,10 @@ class RemoteWorker(BaseWorker, RemoteFederatedClient):
                 stream.synchronize()
         found = local_worker().request_search([], self)
         return {pointer.id_at_location: pointer for pointer in found}
+
+    @_objects.setter
+    def _objects(self, objects: dict[ObjectId, Any]) -> None:
+        raise SyftError(f"Worker {self.id!r} is in another process: send objects there, with x.send(worker).")
 
     def get_obj(self, obj_id: ObjectId) -> Any:
         """Return a pointer to the object of this id."""

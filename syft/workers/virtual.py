@@ -95,12 +95,21 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
     @property
     def _objects(self) -> dict[ObjectId, Any]:
         """The objects held, by id, after pending requests are done."""
+        self._settle()
+        return self.object_store.objects
+
+    @_objects.setter
+    def _objects(self, objects: dict[ObjectId, Any]) -> None:
+        self._settle()
+        BaseWorker._objects.fset(self, objects)  # type: ignore[attr-defined]
+
+    def _settle(self) -> None:
+        """Wait until pending requests are done."""
         for stream in self._incoming:
             if isinstance(stream, ThreadStream) and not stream._closed:
                 stream.synchronize()
             if isinstance(stream, BytesStream | ThreadStream):
                 stream.flush()
-        return self.object_store.objects
 
     def stop(self) -> None:
         """Close the streams to and from this worker; then raise the unreported error of an earlier call."""

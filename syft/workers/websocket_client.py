@@ -81,6 +81,7 @@ class WebsocketClientWorker(RemoteWorker):
         self._where = where_of(host, port, secure, token, ca)
         super().__init__(hook, id, log_msgs=log_msgs, verbose=verbose, auto_add=False)
         self.connect()
+        self.auto_add = auto_add
         if auto_add:
             self._join(getattr(hook, "local_worker", None))
         self.load_data(data or ())

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
 from syft.core.references import ObjectMeta, TensorMeta
-from syft.exceptions import PlanCommandUnknownError, SerdeError
-from syft.messaging.message import Operation
+from syft.exceptions import SerdeError
+from syft.messaging.message import Operation, owner_first, unwrapped
 from syft.pointers.lease import Lease
 from syft.pointers.remote_call import pointer_kinds
 
@@ -24,15 +25,9 @@ def create_operation(
     command_name: str, command_owner: object = None, return_ids: object = None, *args: object, **kwargs: object
 ) -> Operation:
     """Build an operation; the method of an object becomes the function of that name."""
-    if isinstance(command_owner, str) and command_owner == "self":
-        raise PlanCommandUnknownError(f"{command_name} of the worker itself")
-    if command_owner is not None:
-        args = (command_owner, *args)
-        if "." not in command_name:
-            command_name = f"torch.Tensor.{command_name}"
-    plain = tuple(getattr(arg, "child", arg) for arg in args)
+    name, given = owner_first(command_name, command_owner, tuple(map(unwrapped, args)))
     ids = tuple(return_ids) if isinstance(return_ids, list | tuple) else (return_ids,)
-    return Operation(command_name, None, plain, kwargs, ids if ids != (None,) else (ID_PROVIDER.pop(),))
+    return Operation(name, None, given, kwargs, ids if ids != (None,) else (ID_PROVIDER.pop(),))
 
 
 def found_pointer(
@@ -56,20 +51,25 @@ def simplify(_worker: BaseWorker, worker: BaseWorker) -> tuple[Any, ...]:
 
 
 def detail(worker: BaseWorker | None, worker_tuple: tuple[Any, ...]) -> Any:
-    """Return the worker of an id; an unknown id is returned unchanged."""
-    return worker.get_worker(worker_tuple[0]) if worker is not None else worker_tuple[0]
+    """Return the worker of an id, as the receiver or else the local worker knows it; an unknown id unchanged."""
+    (worker_id,) = worker_tuple
+    if not is_id(worker_id):
+        raise SerdeError("A worker is sent as its id.")
+    receiver = local_worker(required=False) if worker is None else worker
+    return worker_id if receiver is None else receiver.get_worker(worker_id)
 
 
 def force_simplify(_worker: BaseWorker, worker: BaseWorker) -> tuple[Any, ...]:
-    """Return the full form of a worker: its id, its objects and whether it adds itself."""
-    return (worker.id, worker._objects.copy(), False)
+    """Return the full form of a worker: its id, its objects and whether it was made known to others."""
+    return (worker.id, worker._objects.copy(), worker.auto_add)
 
 
 def force_detail(worker: BaseWorker | None, worker_tuple: tuple[Any, ...]) -> Any:
     """Rebuild a worker of this process, with its objects, from the full form; it is not registered."""
-    worker_id, objects, _auto_add = worker_tuple
-    if not is_id(worker_id) or type(objects) is not dict or not all(map(is_id, objects)):
-        raise SerdeError("The full form of a worker has an id and objects by id.")
+    worker_id, objects, auto_add = worker_tuple
+    if not is_id(worker_id) or type(objects) is not dict or not all(map(is_id, objects)) or type(auto_add) is not bool:
+        raise SerdeError("The full form of a worker has an id, objects by id, and a flag.")
     rebuilt = WORKER_CLASSES["in process"](getattr(worker, "hook", None), id=worker_id, auto_add=False)
     rebuilt.object_store.objects.update(objects)
+    rebuilt.auto_add = auto_add
     return rebuilt

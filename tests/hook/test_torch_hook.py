@@ -231,7 +231,7 @@ def test_patches_are_taken_back_last_first():
 def test_documented_globals(hook):
     assert sy.local_worker is hook.local_worker
     assert sy.local_worker.id == "me"
-    assert sy.torch is sy.framework is torch
+    assert sy.torch is sy.framework and sy.torch == torch and sy.torch.Tensor is torch.Tensor
     assert torch.torch_hooked
     assert sy.hook.local_worker is hook.local_worker
     assert sy.hook.torch is torch

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import syft as sy
 from syft.core.object import AbstractObject, Bufferizable
 from syft.core.references import Ref
-from syft.exceptions import SerdeError, SpentPointerError
+from syft.exceptions import GetNotPermittedError, ResponseSignatureError, SerdeError, SpentPointerError
 from syft.messaging import message as m
 from syft.messaging.plan import Plan, State, func2plan
 from syft.messaging.protocol import Protocol
@@ -152,8 +152,21 @@ def test_a_worker_with_all_it_holds(hook, bob):
     assert copy is not bob and torch.equal(copy._objects[x.id_at_location], torch.ones(2))
 
 
+# Errors that are answers: reading one raises it.
+RAISED = {173: GetNotPermittedError("refused: é"), 174: ResponseSignatureError((1, "two"))}
+
+
+@pytest.mark.parametrize("code", RAISED)
+def test_errors_that_are_answers_are_raised(code):
+    error = RAISED[code]
+    assert registry.row_for(type(error)).code == code
+    with pytest.raises(type(error)) as raised:
+        protobuf.deserialize(protobuf.serialize(error))
+    assert str(raised.value) == str(error) and vars(raised.value) == vars(error)
+
+
 def test_no_type_of_the_library_is_left_out(hook, bob, alice):
-    covered = {*VALUES, *chains(hook.local_worker, bob, alice), *scripts(), 162}
+    covered = {*VALUES, *chains(hook.local_worker, bob, alice), *scripts(), 162, *RAISED}
     assert {code for code, _ in table() if code < registry.FIRST_USER_CODE} == covered
 
 

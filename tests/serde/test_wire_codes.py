@@ -15,6 +15,7 @@ from syft.serde.wire_codes import CODES, build_table
 # Never change a row: nodes and clients of different versions exchange these numbers.
 PINNED = """
     1 tuple  2 list  3 dict  4 set  5 frozenset  6 range  7 slice  8 ellipsis  9 complex  10 bytes  11 bytearray
+    12 str
     30 ndarray  31 generic
     40 Tensor  41 Parameter  42 Size  43 device  44 dtype  45 memory_format  46 layout  47 ScriptModule
     48 ScriptFunction  49 TopLevelTracedModule  50 max
@@ -31,7 +32,7 @@ PINNED = """
     150 HostModelMessage  151 HostSharesMessage  152 ModelsMessage  153 DownloadModelMessage  154 DeleteModelMessage
     155 InferenceMessage  156 SharedInferenceMessage
     160 String  161 BaseWorker  162 BaseWorker  163 TrainConfig  164 Payload
-    170 HostedModel  171 EncryptedModel  172 StoredDataset
+    170 HostedModel  171 EncryptedModel  172 StoredDataset  173 GetNotPermittedError  174 ResponseSignatureError
 """.split()
 
 

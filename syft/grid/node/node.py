@@ -59,6 +59,8 @@ class NodeWorker(BaseWorker, FederatedClient):
     request_counts: Any = None
     # Owners refer to objects by the text of their ids, so users may not choose ids that look like others.
     takes_any_id = False
+    takes_quantized_tensors = False
+    serves_unknown_clients = False
 
     def __init__(self, id: ObjectId, policy: ReleasePolicy) -> None:
         super().__init__(None, id, auto_add=False)

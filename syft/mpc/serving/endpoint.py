@@ -222,6 +222,7 @@ class InvitedSession(Session):
         size = _OVERHEAD + sum(8 * torch.Size(shape).numel() for shape in shapes_of(endpoint.model.inputs))
         self.max_message_bytes: int = min(size, current().max_message_bytes)
         self._reader = BaseWorker(None, os.urandom(16).hex(), auto_add=False)
+        self._reader.takes_quantized_tensors = False
 
     @property
     def reader(self) -> BaseWorker:

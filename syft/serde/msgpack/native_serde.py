@@ -50,6 +50,13 @@ def _detail_complex(worker: BaseWorker | None, parts: Parts) -> complex:
     return complex(real, imag)
 
 
+def _detail_text(worker: BaseWorker | None, parts: Parts) -> str:
+    (text,) = parts
+    if type(text) is not str:
+        raise SerdeError(f"The message holds {type(text).__name__} where text is needed.")
+    return text
+
+
 def _collection(build: Callable[[Parts], Any]) -> TypeCodec:
     return TypeCodec(lambda worker, obj: tuple(obj), lambda worker, parts: build(parts))
 
@@ -82,7 +89,8 @@ CODECS: dict[type, TypeCodec] = {
     complex: TypeCodec(lambda worker, obj: (obj.real, obj.imag), _detail_complex),
     bytes: _binary(bytes),
     bytearray: _binary(bytearray),
+    str: TypeCodec(lambda worker, obj: (obj,), _detail_text),
 }
 
 # Codes of types that never have a buffer among their parts. A tuple may: simplifiers use it to group their parts.
-WITHOUT_BUFFERS = frozenset({2, 3, 4, 5, 6, 7, 8, 9})
+WITHOUT_BUFFERS = frozenset({2, 3, 4, 5, 6, 7, 8, 9, 12})

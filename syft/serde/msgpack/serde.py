@@ -6,14 +6,18 @@ stand for themselves; a `Buffer` is read as a memoryview.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import torch
+
+from syft.core.labels import id_of
 from syft.exceptions import SerdeError, SyftError
 from syft.serde import compression
 from syft.serde.buffer import Buffer
 from syft.serde.msgpack import frames
 from syft.serde.msgpack.native_serde import INLINE_BYTES, WITHOUT_BUFFERS
-from syft.serde.registry import BY_CODE, BY_TYPE, FORCED, RegisteredType, row_for
+from syft.serde.registry import BY_CODE, BY_TYPE, FORCED, RegisteredType, RegistryView, row_for
 
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
@@ -38,7 +42,7 @@ def serialize(
         force_full_simplification: write all of an object that is otherwise sent as a reference.
     """
     if not simplified:
-        obj = _force_full_simplify(worker, obj) if force_full_simplification else _simplify(worker, obj)
+        obj = _force_full_simplify(worker, obj) if force_full_simplification else _simplified(worker, obj)
     return compression.join(frames.write(obj), worker)
 
 
@@ -74,7 +78,18 @@ def read_plain_tuple(binary: bytes | bytearray | memoryview, max_message_bytes: 
 
 
 def _simplify(worker: BaseWorker | None, obj: Any) -> Any:
-    """Simplify an object."""
+    """Simplify an object; a tensor without an id gets one, so that its copy has the same."""
+    return _simplified(worker, identified(obj))
+
+
+def identified(obj: Any) -> Any:
+    """Return an object; a tensor without an id gets one."""
+    if isinstance(obj, torch.Tensor):
+        id_of(obj)
+    return obj
+
+
+def _simplified(worker: BaseWorker | None, obj: Any) -> Any:
     cls = type(obj)
     if cls in ATOMS or (cls is bytes and len(obj) <= INLINE_BYTES):
         return obj
@@ -103,7 +118,7 @@ def _simplify_level(worker: BaseWorker | None, obj: object, row: RegisteredType,
 def _force_full_simplify(worker: BaseWorker | None, obj: object) -> Any:
     """Simplify all of an object, if its type has a full copy."""
     row = next((FORCED[base] for base in type(obj).__mro__ if base in FORCED), None)
-    return _simplify(worker, obj) if row is None else _simplify_level(worker, obj, row, 0)
+    return _simplified(worker, obj) if row is None else _simplify_level(worker, obj, row, 0)
 
 
 def _detail(worker: BaseWorker | None, value: Any) -> Any:
@@ -136,12 +151,29 @@ def _rebuild(worker: BaseWorker | None, value: tuple[Any, ...], depth: int) -> A
             append(_rebuild(worker, part, depth + 1))
         elif cls in RECEIVED_ATOMS or (cls is memoryview and code not in WITHOUT_BUFFERS):
             append(part)
+        elif cls is Buffer and code not in WITHOUT_BUFFERS:  # simplified here, and never received
+            append(part.view.toreadonly())
         else:
             raise SerdeError(f"The message holds a bare {cls.__name__} inside {row.cls.__name__}.")
     try:
         return row.detail(worker, tuple(parts))
     except Exception as error:
         _refuse(row, error)
+
+
+def _simplifier(row: RegisteredType) -> tuple[int, Callable[[Any, Any], tuple[Any, ...]]]:
+    return row.code, lambda worker, obj: _simplify_level(worker, identified(obj), row, 0)[1:]
+
+
+def _detailer(row: RegisteredType) -> Callable[[Any, tuple[Any, ...]], Any]:
+    return lambda worker, content: _rebuild(worker, (row.code, *content), 0)
+
+
+# The documented tables. `simplifiers[cls]` is (code, function), and function(worker, obj) returns the content: with the
+# code in front it is what `_simplify` returns. `detailers[code](worker, content)` returns the object.
+simplifiers = RegistryView(BY_TYPE, _simplifier)
+forced_full_simplifiers = RegistryView(FORCED, _simplifier)
+detailers = RegistryView(BY_CODE, _detailer)
 
 
 def _refuse(row: RegisteredType, error: Exception) -> NoReturn:

@@ -2,7 +2,8 @@
 
 A tensor is (id, bin, chain, grad, tags, description, serializer); a last item True is added if it
 requires a gradient. `bin` holds the values in the format named by `serializer`, chosen by the sending
-worker's `serializer`. Tensors with a chain have their own class and codec; here `chain` is None.
+worker's `serializer`; quantized tensors are always "raw". Tensors with a chain have their own class and codec; here
+`chain` is None.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from syft.serde.torch.dtypes import (
     tensor_bytes,
     tensor_from,
 )
+from syft.serde.torch.quantized import INTEGERS, read_quantized, write_quantized
 from syft.serde.torch.serde import (
     numpy_tensor_deserializer,
     numpy_tensor_serializer,
@@ -45,14 +47,20 @@ Strategy = tuple[Callable[[Any, torch.Tensor], Any], Callable[[Any, Any], torch.
 
 
 def raw_tensor_serializer(worker: BaseWorker | None, tensor: torch.Tensor) -> Parts:
-    """Write the values as raw bytes: (dtype name, shape, bytes outside the header)."""
+    """Write the values as raw bytes: (dtype name, shape, bytes outside the header, rule of a quantized tensor)."""
+    if tensor.is_quantized:
+        return write_quantized(tensor)
     data = tensor_bytes(tensor)
     return NAMES[tensor.dtype], tuple(tensor.shape), data
 
 
 def raw_tensor_deserializer(worker: BaseWorker | None, tensor_bin: Parts) -> torch.Tensor:
     """Read raw bytes."""
-    name, shape, data = tensor_bin
+    name, shape, data, *rule = tensor_bin
+    if type(name) is str and name in INTEGERS and len(rule) == 1:
+        return read_quantized(worker, name, shape, data, rule[0])  # type: ignore[no-any-return]
+    if rule not in ([], [None]):
+        raise SerdeError("The message holds a tensor with parts that only quantized tensors have.")
     return tensor_from(as_view(data), data_dtype(name), shape)
 
 
@@ -93,14 +101,14 @@ def _strategy(name: object) -> Strategy:
     return strategy
 
 
-def _format_of(worker: BaseWorker | None) -> str:
+def _format_of(worker: BaseWorker | None, tensor: torch.Tensor) -> str:
     name = getattr(worker, "serializer", None)
-    return TENSOR_SERIALIZATION.RAW if name is None else name
+    return TENSOR_SERIALIZATION.RAW if name is None or tensor.is_quantized else name
 
 
 def _serialize_tensor(worker: BaseWorker | None, tensor: torch.Tensor) -> Any:
     """Write a tensor's values in the format the worker uses."""
-    return _strategy(_format_of(worker))[0](worker, tensor)
+    return _strategy(_format_of(worker, tensor))[0](worker, tensor)
 
 
 def _deserialize_tensor(worker: BaseWorker | None, serializer: str, tensor_bin: object) -> torch.Tensor:
@@ -110,7 +118,7 @@ def _deserialize_tensor(worker: BaseWorker | None, serializer: str, tensor_bin: 
 
 def _simplify_torch_tensor(worker: BaseWorker | None, tensor: torch.Tensor) -> Parts:
     """Simplify a plain tensor."""
-    name = _format_of(worker)
+    name = _format_of(worker, tensor)
     values = _strategy(name)[0](worker, tensor)
     attributes = tensor.__dict__
     grad = _grad_of(tensor)
@@ -249,7 +257,7 @@ def _detail_script_module(worker: BaseWorker | None, parts: Parts) -> Any:
             "A script module is code of its sender, which this worker does not accept. "
             "Send a plan instead: sy.Plan(forward_func=module).build(example). If its owner trusts everyone who can "
             "reach it: python -m syft node start --trust-script-modules at a node, "
-            "worker.trusts_script_modules = True at another worker."
+            "worker.trusts_script_modules = True at another worker; pass that worker to deserialize."
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)

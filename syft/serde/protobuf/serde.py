@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from google.protobuf.message import Message as ProtobufMessage
+
 from syft.exceptions import SerdeError
 from syft.serde import compression
 from syft.serde.buffer import Buffer
-from syft.serde.msgpack.serde import _detail, _force_full_simplify, _simplify, _simplify_level
+from syft.serde.msgpack.serde import (
+    RECEIVED_ATOMS,
+    _detail,
+    _force_full_simplify,
+    _simplified,
+    _simplify,
+    _simplify_level,
+    identified,
+)
 from syft.serde.protobuf import envelope
 from syft.serde.protobuf.engine import Reader, Writer
 from syft.serde.protobuf.schema import syft_pb2
-from syft.serde.protobuf.typed_messages import KINDS
-from syft.serde.registry import BY_TYPE, row_for
+from syft.serde.protobuf.typed_messages import BY_MESSAGE, KINDS, SHARED
+from syft.serde.registry import BY_TYPE, RegisteredType, RegistryView, row_for
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from google.protobuf.message import Message
 
     from syft.workers.base import BaseWorker
@@ -45,7 +57,7 @@ def serialize(
         value = _simplified_value(obj, frames)
     else:
         value = _pb.Value()
-        simplify = _force_full_simplify if force_full_simplification else _simplify
+        simplify = _force_full_simplify if force_full_simplification else _simplified
         Writer(frames).value(value, simplify(worker, obj))
     if force_no_serialization:
         return envelope.envelope(value, frames)
@@ -86,7 +98,7 @@ def deserialize(
 def bufferize(worker: BaseWorker | None, obj: object) -> Any:
     """Return the typed message of an object, or the Composite of one whose type has none; without an Envelope."""
     row = BY_TYPE.get(type(obj)) or row_for(type(obj))
-    value = _simplify_level(worker, obj, row, 0)
+    value = _simplify_level(worker, identified(obj), row, 0)
     kind = KINDS.get(row.code)
     message = _pb.Composite() if kind is None else kind.message()
     writer = Writer(None)
@@ -110,6 +122,41 @@ def unbufferize(cls: type, worker: BaseWorker | None, message: Message) -> Any:
         wanted = "Composite" if kind is None else kind.message.DESCRIPTOR.name
         raise SerdeError(f"{cls.__name__} needs a {wanted} message, got {type(message).__name__}.")
     return _detail(worker, reader.fill(envelope.checked(message), kind, 0))
+
+
+def _bufferize(worker: BaseWorker | None, obj: object) -> Any:
+    """Return the message of an object: its own kind if no other type has it, a Composite, or a Value for the rest."""
+    kind = None if type(obj) in RECEIVED_ATOMS else KINDS.get(row_for(type(obj)).code)
+    if type(obj) not in RECEIVED_ATOMS and (kind is None or kind.message.DESCRIPTOR.name not in SHARED):
+        return bufferize(worker, obj)
+    message = _pb.Value()
+    Writer(None).value(message, _simplify(worker, obj))
+    return message
+
+
+def _unbufferize(worker: BaseWorker | None, message: Message) -> Any:
+    """Rebuild the object of an untrusted message that `_bufferize` made; the kind of message selects its class."""
+    name = message.DESCRIPTOR.name if isinstance(message, ProtobufMessage) else type(message).__name__
+    reader = Reader([])
+    if isinstance(message, _pb.Value):
+        return _detail(worker, reader.value(envelope.checked(message)))
+    if isinstance(message, _pb.Composite):
+        return _detail(worker, reader.composite(envelope.checked(message), 0))
+    kind = None if name in SHARED else BY_MESSAGE.get(name)
+    if kind is None or not isinstance(message, kind.message):
+        raise SerdeError(
+            f"A {name} does not tell the class of its object. Pass the message that _bufferize returned, or call "
+            "unbufferize of the class."
+        )
+    return _detail(worker, reader.fill(envelope.checked(message), kind, 0))
+
+
+def _bufferizer(row: RegisteredType) -> Callable[[BaseWorker | None, object], Any]:
+    return bufferize
+
+
+# The documented table: `bufferizers[cls](worker, obj)` returns the message of an object.
+bufferizers = RegistryView(BY_TYPE, _bufferizer, dict.fromkeys((type(None), bool, int, float), _bufferize))
 
 
 def _simplified_value(obj: object, frames: list[Buffer]) -> Any:

@@ -5,6 +5,7 @@ An entry of LAYOUTS is needed only if the fields of a message are not the parts 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from itertools import chain
 from typing import Any, NamedTuple
@@ -101,3 +102,6 @@ BY_NAME: dict[str, MessageKind] = _kinds()
 KINDS: dict[int, MessageKind] = {kind.code: kind for kind in BY_NAME.values()}
 # For fields of other messages, which have no code: only messages of a single type occur there.
 BY_MESSAGE: dict[str, MessageKind] = {kind.message.DESCRIPTOR.name: kind for kind in reversed(BY_NAME.values())}
+# Messages of several types, which do not tell which of them an object has.
+_counts = Counter(kind.message.DESCRIPTOR.name for kind in BY_NAME.values())
+SHARED = frozenset(name for name, count in _counts.items() if count > 1)

@@ -74,7 +74,7 @@ def plain(tensor: torch.Tensor) -> torch.Tensor:
 def _problem(tensor: torch.Tensor) -> str | None:
     if tensor.dtype not in PYTHON_TYPE:
         if tensor.is_quantized:
-            return "it is quantized; call .dequantize() first, or send .int_repr() and its scale"
+            return "it is quantized; call .dequantize() first, or write it in the format raw"
         return f"dtype {tensor.dtype} can't be sent; convert it, for example with .view(torch.uint8)"
     if tensor.is_nested:
         return "it is nested; send its .unbind() parts, or use .to_padded_tensor(0)"

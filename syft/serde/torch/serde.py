@@ -13,10 +13,17 @@ import torch
 
 from syft.exceptions import SerdeError
 from syft.serde.torch import archive, npy
-from syft.serde.torch.dtypes import plain
+from syft.serde.torch.dtypes import DTYPE_BY_NAME, plain
 
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
+
+
+# The documented tables: dtype by name without "torch.", and the inverse.
+TORCH_STR_DTYPE: dict[str, torch.dtype] = dict(DTYPE_BY_NAME)
+TORCH_DTYPE_STR: dict[torch.dtype, str] = {
+    dtype: str(dtype).removeprefix("torch.") for dtype in TORCH_STR_DTYPE.values()
+}
 
 
 def torch_tensor_serializer(worker: BaseWorker | None, tensor: torch.Tensor) -> bytes:

@@ -131,7 +131,7 @@ class BatchExecutor:
         held = dict.get(self.store.objects, obj_id)
         if type(held) is not torch.Tensor or held.numel() > MAX_FAST_ELEMENTS or held.layout is not torch.strided:
             return None
-        return held
+        return None if held.is_quantized else held
 
     def _store_results(self) -> None:
         """Store the results that are still claimed."""

@@ -46,6 +46,8 @@ ATTRIBUTES = frozenset({"grad", "data", "T", "H", "mT", "mH", "real", "imag"})
 MAX_ATTRIBUTES = 8
 # Largest number of elements that the ranges among the arguments of a call may have.
 MAX_RANGE = 2**20
+# Calls on quantized tensors that workers run.
+_COPIES = frozenset({"torch.clone", "torch.Tensor.clone", "torch.detach", "torch.Tensor.detach"})
 
 
 def resolve(worker: BaseWorker, ref: Ref) -> Any:
@@ -66,6 +68,8 @@ def resolve(worker: BaseWorker, ref: Ref) -> Any:
 
 def execute(worker: BaseWorker, session: Session, operation: Operation) -> Any:
     """Run an operation, store its tensors under the ids that the client chose, and describe the result."""
+    if operation.cmd_owner is not None:
+        operation = operation.owner_first()
     if operation.cmd_name in PLAN_CALLS:
         _require_held_plan(operation)
     if worker.vault is not None:
@@ -78,6 +82,7 @@ def execute(worker: BaseWorker, session: Session, operation: Operation) -> Any:
     kwargs = operation.cmd_kwargs
     if kwargs and not all(type(value) in SCALARS for value in kwargs.values()):
         kwargs = _localize(worker, kwargs)
+    _refuse_quantized(operation.cmd_name, args, kwargs)
     if worker.policy is not ALLOW_ALL and (command is not None or _reaches_others((args, kwargs))):
         check_given(worker, session, operation, operation.cmd_name.removeprefix("syft."))
     bound_sizes(operation.cmd_name, args, kwargs)
@@ -99,6 +104,21 @@ def execute(worker: BaseWorker, session: Session, operation: Operation) -> Any:
     if command is not None and hasattr(result, "in_vault"):
         return result.in_vault(worker, session, operation)
     return ResultStore(worker, session, operation, args, kwargs).register(result)
+
+
+def _refuse_quantized(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse a torch call on quantized tensors, other than to copy them: the guards are for plain tensors."""
+    for arg in args:
+        kind = type(arg)
+        if kind in SCALARS or (kind is torch.Tensor and not arg.is_quantized):
+            continue
+        if kind is list or kind is tuple or kind is dict:
+            _refuse_quantized(name, tuple(iter_tensors(arg)), {})
+        elif isinstance(arg, torch.Tensor) and not isinstance(arg, SyftTensor) and arg.is_quantized:
+            if name not in _COPIES and not name.startswith("syft."):
+                raise CommandNotAllowedError(name, "an argument is a quantized tensor. Send x.dequantize() instead.")
+    if kwargs:
+        _refuse_quantized(name, tuple(kwargs.values()), {})
 
 
 def run_function(

@@ -22,6 +22,7 @@ from syft.exceptions import (
     WorkerNotFoundError,
 )
 from syft.messaging import message as m
+from syft.messaging.call_batch import StepsMessage
 from syft.pointers.pointer_tensor import require_pointer
 from syft.tensors.private import check_private
 from syft.workers.access.policy import check_release
@@ -60,6 +61,12 @@ def route(worker: BaseWorker, session: Session, message: object) -> Any:
         recipient = "" if routes is None else f" to {session.client_id!r}"
         raise SerdeError(f"A {type(message).__name__} is not a message that a worker answers{recipient}.")
     return handler(worker, session, message)
+
+
+def log_message(worker: BaseWorker, message: m.Message) -> None:
+    """Add a message to the worker's log, if it keeps one: each call of a batch by itself, and no barriers."""
+    if worker.log_msgs and not (type(message) is m.BatchMessage and not message.contents):
+        worker.msg_history.extend(message.operations() if type(message) is StepsMessage else (message,))
 
 
 def _holder(worker: Any, session: Session, claimant: Any) -> Session | None:

@@ -20,13 +20,12 @@ from syft.core.byte_budget import spending
 from syft.core.id_provider import ObjectId, is_id
 from syft.core.references import TensorMeta
 from syft.exceptions import NotDoneError, RemoteError, SerdeError, SyftError
-from syft.messaging.call_batch import StepsMessage
 from syft.messaging.message import ErrorMessage, Message
 from syft.serde import deserialize, serialize
 from syft.workers.access.policy import may_leave
 from syft.workers.execution.batch import take_steps as take_steps
 from syft.workers.execution.copies import complete_transfer, drop_claims, offer_claims
-from syft.workers.execution.router import outgoing, put_back, route
+from syft.workers.execution.router import log_message, outgoing, put_back, route
 from syft.workers.execution.session import Session, serving
 from syft.workers.transport.framing import RefusedBody
 from syft.workers.transport.pipe import Bytes
@@ -109,8 +108,7 @@ def _respond(worker: BaseWorker, session: Session, request: bytes | bytearray) -
             error = NotDoneError("Calls before this one failed, so it was not done.")
             error.syft_step = session.failures  # type: ignore[attr-defined]
             raise error
-        if worker.log_msgs:
-            worker.msg_history.extend(message.operations() if type(message) is StepsMessage else (message,))
+        log_message(worker, message)
         passed_on = _hops.set(hops + 1)
         try:
             response = route(worker, session, message)

@@ -22,7 +22,7 @@ from syft.serde import serialize
 from syft.workers.access.policy import ALLOW_ALL
 from syft.workers.execution.copies import copy_for
 from syft.workers.execution.execute import describe, execute
-from syft.workers.execution.router import OutgoingObject, route
+from syft.workers.execution.router import OutgoingObject, log_message, route
 
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
@@ -262,7 +262,7 @@ class InlineStream(Stream):
 
     def ask(self, message: m.Message) -> Any:
         """Deliver a message and return its response."""
-        response = self._deliver(message, waited=True)
+        response = self._deliver(self._copied(message), waited=True)
         if isinstance(response, OutgoingObject):
             return response.hand_out(self.client)
         if type(response) is tuple:
@@ -277,8 +277,7 @@ class InlineStream(Stream):
 
     def _observe(self, message: m.Message, response: object, waited: bool) -> None:
         """Log and count a message, with the size that it would have as bytes."""
-        if self.location.log_msgs:
-            self.location.msg_history.append(message)
+        log_message(self.location, message)
         if metrics._active:
             size = len(serialize(message, self.client))
             if waited:

@@ -83,6 +83,7 @@ VALUES: dict[int, list[Any]] = {
     9: [0j, complex(-0.0, float("nan"))],
     10: [b"", b"short", bytes(range(256)) * 40],
     11: [bytearray(), bytearray(b"abc"), bytearray(5000)],
+    12: ["", "text é"],
     30: [np.arange(6, dtype=">i4").reshape(2, 3), np.zeros((0, 2)), np.array(True), np.arange(3000.0)],
     31: [np.float32(1.5), np.int8(-3), np.bool_(True), np.complex128(1j), np.longdouble(2.25)],
     40: [

@@ -187,6 +187,8 @@ class SessionWorker(BaseWorker, FederatedClient):
 
     # Owners refer to objects by the text of their ids, so users must not choose ids that look like others.
     takes_any_id = False
+    takes_quantized_tensors = False
+    serves_unknown_clients = False
     object_store: SessionStore
     vault: VaultCalls
     progress: ProgressPage

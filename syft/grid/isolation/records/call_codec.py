@@ -18,7 +18,8 @@ from syft.grid.isolation.records.record_reader import MAX_DEPTH, MAX_ITEMS, MAX_
 from syft.grid.isolation.records.records import Blob, BlobAt, CallRecord, Named, PutRecord, Size, iter_leaves
 from syft.messaging.message import Operation
 from syft.messaging.plan.plan import Plan
-from syft.serde.serde import deserialize, serialize
+from syft.serde.msgpack.serde import serialize  # without ids: equal objects give equal bytes
+from syft.serde.serde import deserialize
 
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker

@@ -25,7 +25,8 @@ from syft.messaging.mutation import alters
 from syft.messaging.plan.display.code import code_of
 from syft.messaging.plan.plan import Plan
 from syft.messaging.plan.plan_hash import plan_hash
-from syft.serde.serde import deserialize, serialize
+from syft.serde.msgpack.serde import serialize  # without ids: equal objects give equal bytes
+from syft.serde.serde import deserialize
 from syft.workers.base import BaseWorker
 from syft.workers.execution.copies import copy_value
 from syft.workers.execution.execute import WORKER_COMMANDS, execute
@@ -62,6 +63,9 @@ def seal_all(objects: Sequence[object]) -> bytes:
 
 class ConfinedWorker(BaseWorker, FederatedClient):
     """The worker of a vault, a program or a replay."""
+
+    takes_quantized_tensors = False
+    serves_unknown_clients = False
 
     def __init__(self, id: ObjectId, trusts_script_modules: bool = False) -> None:
         super().__init__(None, id, auto_add=False)

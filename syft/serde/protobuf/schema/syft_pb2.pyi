@@ -241,14 +241,24 @@ class Array(_message.Message):
     def __init__(self, dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., data: _Optional[_Union[Bytes, _Mapping]] = ...) -> None: ...
 
 class TensorData(_message.Message):
-    __slots__ = ("dtype", "shape", "data")
+    __slots__ = ("dtype", "shape", "data", "quantization")
     DTYPE_FIELD_NUMBER: _ClassVar[int]
     SHAPE_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
+    QUANTIZATION_FIELD_NUMBER: _ClassVar[int]
     dtype: str
     shape: _containers.RepeatedScalarFieldContainer[int]
     data: Bytes
-    def __init__(self, dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., data: _Optional[_Union[Bytes, _Mapping]] = ...) -> None: ...
+    quantization: Quantization
+    def __init__(self, dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., data: _Optional[_Union[Bytes, _Mapping]] = ..., quantization: _Optional[_Union[Quantization, _Mapping]] = ...) -> None: ...
+
+class Quantization(_message.Message):
+    __slots__ = ("scale", "zero_point")
+    SCALE_FIELD_NUMBER: _ClassVar[int]
+    ZERO_POINT_FIELD_NUMBER: _ClassVar[int]
+    scale: float
+    zero_point: int
+    def __init__(self, scale: _Optional[float] = ..., zero_point: _Optional[int] = ...) -> None: ...
 
 class Tensor(_message.Message):
     __slots__ = ("id", "data", "other", "grad", "tags", "description", "format", "requires_grad")
