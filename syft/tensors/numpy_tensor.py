@@ -117,7 +117,7 @@ def create_numpy_tensor(numpy_tensor: Numbers) -> Any:
     Args:
         numpy_tensor: the array or lists.
     """
-    return NumpyTensor(numpy_tensor).wrap()
+    return NumpyTensor().on(numpy_tensor)
 
 
 def _array(given: object) -> np.ndarray[Any, Any]:

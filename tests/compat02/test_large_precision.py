@@ -19,7 +19,6 @@ from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.frameworks.torch.tensors.interpreters.large_precision import LargePrecisionTensor
 from syft.tensors import big_integers as big
 from syft.tensors.large_precision import MAX_TERMS
-from tests.helpers.processes import end, start
 
 pytestmark = pytest.mark.usefixtures("hook")
 TYPES = (torch.int8, torch.int16, torch.int32, torch.int64)
@@ -420,19 +419,6 @@ def test_l1_encoding_at_the_holder(workers):
     assert (made.child.field, made.child.internal_type) == (2**1000, torch.int8)
     assert made.tolist() == [1.5, -2.0]
     assert type(torch.tensor([9e16]).send(bob).fix_precision().get().child) is LargePrecisionTensor
-
-
-def test_l1_processes(hook):
-    bob, alice = start("bob"), start("alice")
-    try:
-        x = large([1.5, -9e16], field=2**4096)
-        assert numbers((x.send(bob) * 3).get()) == [3 * number for number in numbers(x)]
-        there = torch.tensor([2.5]).send(bob).fix_precision(precision_fractional=128, field=2**1000)
-        assert (there + there).get().float_precision().tolist() == [5.0]
-        shared = x.share(bob, alice)
-        assert (shared + shared - 1).get().float_precision().tolist() == [2.0, torch.tensor(-1.8e17).item()]
-    finally:
-        end(bob, alice)
 
 
 def test_l1_modules_can_be_encoded():
