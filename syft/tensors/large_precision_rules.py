@@ -190,7 +190,7 @@ def _abs(link: LargePrecisionTensor) -> LargePrecisionTensor:
 
 @_implements("sum")
 def _sum(
-    link: LargePrecisionTensor, dim: int | tuple[int, ...] | None = None, keepdim: bool = False
+    link: LargePrecisionTensor, dim: int | list[int] | tuple[int, ...] | None = None, keepdim: bool = False
 ) -> LargePrecisionTensor:
     _local("sum", link)
     axis = tuple(dim) if isinstance(dim, list) else dim

@@ -160,7 +160,7 @@ def _transpose(array: np.ndarray[Any, Any], *dims: Any) -> Any:
 def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a reduction of numpy with the argument names of torch."""
 
-    def reduce(array: Any, dim: int | tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
+    def reduce(array: Any, dim: int | list[int] | tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
         return function(array, axis=tuple(dim) if isinstance(dim, list) else dim, keepdims=keepdim)
 
     return reduce

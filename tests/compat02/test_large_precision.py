@@ -568,7 +568,9 @@ def test_l2_shares_travel(workers):
 def test_x7_small_fields_wrap_around(left, right, field):
     x, y = (torch.tensor([v]).fix_precision(field=field, precision_fractional=0) for v in (left, right))
     for function in (operator.add, operator.sub, operator.mul):
-        value = function(x, y).float_precision().item()
+        made = function(x, y)
+        value = made.float_precision().item()
+        assert made.child.child.item() == value
         assert value % field == function(left, right) % field and -field / 2 <= value < field / 2
     x += y
     assert x.float_precision().item() % field == (left + right) % field
