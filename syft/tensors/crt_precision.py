@@ -344,7 +344,10 @@ def _as_residue(modulus: int, given: object) -> FixedPrecisionTensor:
         return link
     if not isinstance(link.child, torch.Tensor) or link.child.is_floating_point():
         raise SyftError(f"The residues modulo {modulus} are not encoded yet. Use x.fix_precision(field={modulus}).")
-    return _residue(link, modulus, link.child % modulus)
+    reduced = link.child % modulus
+    if link.field == modulus and torch.equal(reduced, link.child):
+        return link
+    return _residue(link, modulus, reduced)
 
 
 give_methods(CRTPrecisionTensor, "add sub mul")
