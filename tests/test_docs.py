@@ -42,6 +42,7 @@ def fresh_names(hook):
         "docs/how-to/grid.md",
         "docs/how-to/federated.md",
         "docs/how-to/privacy.md",
+        "docs/how-to/numbers.md",
     ],
 )
 def test_blocks_of_a_page_run(page, fresh_names, capsys):
