@@ -60,7 +60,10 @@ from syft.serde import serialize as serialize
 from syft.serde import wire_codes as _wire_codes  # noqa: F401  (registers the wire codes)
 from syft.tensors import native as _native  # noqa: F401  (registers the methods of tensors)
 from syft.tensors.additive_shared import AdditiveSharingTensor as AdditiveSharingTensor
+from syft.tensors.crt_precision import CRTPrecisionTensor as CRTPrecisionTensor
+from syft.tensors.large_precision import LargePrecisionTensor as LargePrecisionTensor
 from syft.tensors.logging import LoggingTensor as LoggingTensor
+from syft.tensors.numpy_tensor import create_numpy_tensor as NumpyTensor
 from syft.tensors.placeholder import PlaceHolder as PlaceHolder
 from syft.tensors.plusisminus import PlusIsMinusTensor as PlusIsMinusTensor
 from syft.tensors.polynomial import PolynomialTensor as PolynomialTensor
@@ -98,13 +101,16 @@ __all__ = [
     "AdditiveSharingTensor",
     "BaseDataset",
     "BaseWorker",
+    "CRTPrecisionTensor",
     "CallablePointer",
     "FederatedDataLoader",
     "FederatedDataset",
     "FixedPrecisionTensor",
+    "LargePrecisionTensor",
     "LoggingTensor",
     "MultiPointerTensor",
     "NodeClient",
+    "NumpyTensor",
     "ObjectPointer",
     "ObjectWrapper",
     "PlaceHolder",
@@ -160,7 +166,7 @@ _LAZY = {"WebsocketServerWorker": "syft.grid.websocket_server"}
 _PACKAGES = ("execution", "frameworks", "generic", "grid", "hook", "messaging", "serde", "workers")
 
 # Documented names that are not implemented yet.
-_MISSING = frozenset({"AutogradTensor", "CRTPrecisionTensor", "LargePrecisionTensor", "NumpyTensor", "keygen", "pool"})
+_MISSING = frozenset({"AutogradTensor", "keygen", "pool"})
 
 if not TYPE_CHECKING:  # a type checker would accept any name
 

@@ -78,8 +78,8 @@ def chain_html(tensor: Any) -> str:
         names.append(type(link).__name__)
         link = link.__dict__["child"]
     rows: list[tuple[str, object]] = [("shape", tuple(tensor.shape)), ("dtype", tensor.dtype)]
-    if type(link) is dict:  # one pointer per worker
-        rows.append(("at", " ".join(map(str, link))))
+    if type(link) is dict:  # one pointer per worker, or one tensor per modulus
+        rows.append((getattr(type(last), "child_keys", "at"), " ".join(map(str, link))))
     else:
         names.append(type(link).__name__)
     provider = getattr(last, "crypto_provider", None)

@@ -1,7 +1,7 @@
 """The methods that TorchHook adds to torch's classes, as type checkers and editors see them.
 
 `python -m syft.typing` makes these classes bases of Tensor, Module and Dataset in the type stubs of torch. The
-implementations are in `syft.tensors.native`, `syft.mpc.tensor_methods`, `syft.tensors.private`, `syft.hook.modules`,
+implementations are in `syft.tensors.native`, `syft.tensors.numpy_tensor`, `syft.mpc.tensor_methods`, `syft.tensors.private`, `syft.hook.modules`,
 `syft.mpc.serving.serve` and `syft.federated.dataset`; a test compares the parameters. Here the types are exact: a
 method of a stand-in class there can't say that it returns a Tensor.
 """
@@ -9,7 +9,7 @@ method of a stand-in class there can't say that it returns a Tensor.
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, Self, TypeAlias, overload
 
-from torch import Tensor
+from torch import Tensor, dtype
 
 from syft.core.id_provider import ObjectId
 from syft.federated.dataset import FederatedDataset
@@ -113,6 +113,8 @@ class TensorMethods:
         """Re-randomise the shares of a shared tensor."""
     def has_child(self) -> bool:
         """Return whether this is a pointer, or an encoded or shared tensor."""
+    def numpy_tensor(self) -> Tensor:
+        """Return the values of this plain tensor as a tensor around a numpy array."""
     def serialize(self, *args: object, **kwargs: Any) -> bytes:
         """Return this tensor as bytes."""
     @overload
@@ -123,8 +125,10 @@ class TensorMethods:
         precision_fractional: int = 3,
         field: int = ...,
         kappa: int = ...,
-        storage: str = "auto",
-        field_type: str = "int100",
+        storage: Literal["auto", "large", "crt"] = "auto",
+        field_type: str | int = "int100",
+        internal_type: dtype = ...,
+        verbose: bool = False,
         no_wrap: Literal[False] = False,
     ) -> Tensor:
         """Encode in fixed precision, rounding to the nearest; on a pointer, where the data is.
@@ -132,11 +136,13 @@ class TensorMethods:
         Args:
             base: the base of the digits.
             precision_fractional: the number of digits after the point.
-            field: the size of the ring.
+            field: the number of encoded values; results beyond half of it wrap around.
             kappa: kept from earlier releases.
-            storage: only "auto" is offered; values that need more than 62 bits are refused.
-            field_type: kept from earlier releases.
-            no_wrap: return the bare FixedPrecisionTensor.
+            storage: "auto" uses a LargePrecisionTensor for more than 62 bits, "large" always; "crt" uses residues.
+            field_type: the size of residues: "int64", "int100", "int128" or 21.
+            internal_type: the dtype of the limbs of large numbers.
+            verbose: kept from earlier releases.
+            no_wrap: return the bare link.
         """
     @overload
     def fix_prec(
@@ -233,7 +239,16 @@ class ModuleMethods:
         """Return a deep copy, where the module is."""
     def request(self, reason: str = "") -> Any:
         """Ask the owner of the worker that holds the module to release it; returns the request."""
-    def fix_precision(self, *, base: int = 10, precision_fractional: int = 3, field: int = ...) -> Self:
+    def fix_precision(
+        self,
+        *,
+        base: int = 10,
+        precision_fractional: int = 3,
+        field: int = ...,
+        storage: Literal["auto", "large", "crt"] = "auto",
+        field_type: str | int = "int100",
+        internal_type: dtype = ...,
+    ) -> Self:
         """Encode every parameter and buffer of floats in fixed precision, in place; arguments as for tensors."""
     fix_prec = fix_precision
     fix_precision_ = fix_precision

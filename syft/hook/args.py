@@ -280,8 +280,10 @@ def build_wrap_reponse_from_function(response: object, wrap_type: object, wrap_a
 
 
 def build_rule(args: object) -> Any:
-    """Return the skeleton of arguments: 1 for a tensor, 0 for anything else, containers kept."""
-    return _map(lambda leaf: type_rule.get(type(leaf), one)(leaf), args, lambda _: 0)
+    """Return the skeleton of arguments: 1 for a tensor or a numpy array, 0 for anything else, containers kept."""
+    return _map(
+        lambda leaf: type_rule.get(type(leaf), one)(leaf), args, lambda value: int(isinstance(value, np.ndarray))
+    )
 
 
 def build_unwrap_args_with_rules(args: object, rules: object, return_tuple: bool = False) -> Callable[..., Any]:
@@ -327,6 +329,8 @@ def register_tensor(tensor: Any, owner: Any = None, response_ids: Any = None) ->
 
     The order of earlier releases, `register_tensor(tensor, response_ids, owner)`, is understood too.
     """
+    if isinstance(tensor, np.ndarray):
+        return tensor  # an array has no id, so it is a value
     if isinstance(owner, list | tuple):
         owner, response_ids = response_ids, owner
     if response_ids:

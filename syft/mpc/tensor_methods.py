@@ -25,7 +25,10 @@ from syft.pointers.pointer_tensor import PointerTensor
 from syft.pointers.remote_call import call_by_name
 from syft.tensors import native as _native  # noqa: F401  (fills the table of tensor methods first)
 from syft.tensors.additive_shared import FIELD, AdditiveSharingTensor
+from syft.tensors.crt_precision import CRTPrecisionTensor
+from syft.tensors.large_precision import field_from_bytes, field_to_bytes
 from syft.tensors.precision import FixedPrecisionTensor
+from syft.tensors.storages import ENCODED, encode_in
 from syft.workers.base import BaseWorker
 from syft.workers.delegation.introduction import introduce
 from syft.workers.execution.execute import WORKER_COMMANDS
@@ -38,46 +41,51 @@ FIX_PRECISION = "syft.fix_precision"
 FLOAT_PRECISION = "syft.float_precision"
 SHARE = "syft.share"
 _SHARE_OPTIONS = frozenset({"crypto_provider", "protocol", "insecure", "requires_grad", "field"})
-_FORMAT_OPTIONS = frozenset({"base", "precision_fractional", "field", "kappa"})
+_FORMAT_OPTIONS = frozenset(
+    {"base", "precision_fractional", "field", "kappa", "storage", "field_type", "internal_type"}
+)
 
 
 class EncryptionMethods:
     """Methods that are copied onto torch.Tensor."""
 
     def fix_prec(
-        self: Any, *args: object, storage: str = "auto", field_type: str = "int100", no_wrap: bool = False,
+        self: Any, *args: object, storage: str = "auto", field_type: str | int | None = None, no_wrap: bool = False,
         base: int | None = None, precision_fractional: int | None = None, field: int | None = None,
-        kappa: int | None = None,
+        kappa: int | None = None, internal_type: torch.dtype | None = None, verbose: bool = False,
     ) -> Any:  # fmt: skip
         """Encode in fixed precision, rounding to the nearest; on a pointer, at the worker that holds the data.
 
         Args:
             *args: not accepted; pass the number of digits by name.
-            storage: only "auto" is supported; values that need more than 62 bits are refused.
-            field_type: ignored; accepted for compatibility.
+            storage: "auto" uses integers of 62 bits, or a LargePrecisionTensor, which rounds down, if a value or the
+                number of digits needs more; "large" always uses the latter; "crt" uses a CRTPrecisionTensor.
+            field_type: the size of residues for storage="crt": "int64", "int100" (default), "int128" or 21.
             no_wrap: return the bare link.
             base: the base of the digits, 10 by default.
             precision_fractional: the number of digits behind the point, 3 by default.
-            field: the number of encoded values, 2**62 by default.
+            field: the number of encoded values: values beyond half of it are refused, and results wrap around. By
+                default 2**62, and 2**512 for large numbers.
             kappa: ignored; accepted for compatibility.
+            internal_type: the dtype of the limbs of large numbers, torch.int32 by default.
+            verbose: ignored; accepted for compatibility.
         """
         if args:
             raise TypeError(
                 f"fix_precision() takes the number of digits by name: fix_precision(precision_fractional={args[0]!r})."
             )
-        if storage != "auto":
-            raise UnsupportedOperationError(
-                f"fix_precision(storage={storage!r})", "torch.Tensor", "Use storage='auto'."
-            )
-        options = _given(base=base, precision_fractional=precision_fractional, field=field, kappa=kappa)
+        options = _given(
+            base=base, precision_fractional=precision_fractional, field=field, kappa=kappa, field_type=field_type,
+            internal_type=internal_type,
+        )  # fmt: skip
         link = _link(self)
         if isinstance(link, PointerTensor | MultiPointerTensor):
-            return _run_at_holder(FIX_PRECISION, link, (), options, no_wrap)
-        if isinstance(link, FixedPrecisionTensor | AdditiveSharingTensor):
+            return _run_at_holder(FIX_PRECISION, link, (), _on_the_wire(storage, options), no_wrap)
+        if isinstance(link, (*ENCODED, AdditiveSharingTensor)):
             raise SyftError("This tensor is encoded or shared already. Encode the plain tensor, before sharing it.")
         if link is not None:
             raise UnsupportedOperationError("fix_precision", type(link).__name__, "Encode the plain tensor.")
-        encoded = FixedPrecisionTensor(**options, child=self).fix_precision()
+        encoded = encode_in(storage, self, options)
         return encoded if no_wrap else _wrapped(encoded, self)
 
     fix_precision = fix_prec
@@ -93,7 +101,7 @@ class EncryptionMethods:
         link = _link(self)
         if isinstance(link, PointerTensor | MultiPointerTensor):
             return _run_at_holder(FLOAT_PRECISION, link, (), {}, False)
-        if not isinstance(link, FixedPrecisionTensor):
+        if not isinstance(link, ENCODED):
             raise SyftError("This tensor is not encoded in fixed precision, so there is nothing to decode.")
         decoded = link.float_precision()
         return decoded.requires_grad_() if self.requires_grad and self.is_leaf else decoded
@@ -137,9 +145,9 @@ class EncryptionMethods:
             return _share_at_holder(link, owners, {**options, "requires_grad": requires_grad}, no_wrap)
         if isinstance(link, AdditiveSharingTensor):
             raise SyftError("This tensor is shared already. Fetch it first with .get() to share it again.")
-        if link is not None and not isinstance(link, FixedPrecisionTensor):
+        if link is not None and not isinstance(link, ENCODED):
             raise UnsupportedOperationError("share", type(link).__name__, "Share plain tensors, or pointers to them.")
-        if link is None and requires_grad:
+        if requires_grad and not isinstance(link, FixedPrecisionTensor):
             raise SyftError("Only encoded tensors have gradients: x.fix_precision().share(..., requires_grad=True).")
         shared = split(self, owners, **options) if link is None else link.share(*owners, **options)
         return shared if no_wrap else _wrapped(shared, self, requires_grad)
@@ -192,7 +200,7 @@ class EncryptionMethods:
             private_key: ignored; accepted for compatibility.
         """
         fetched = self.get()
-        decrypted = fetched.float_prec() if isinstance(_link(fetched), FixedPrecisionTensor) else fetched
+        decrypted = fetched.float_prec() if isinstance(_link(fetched), ENCODED) else fetched
         return _become(self, decrypted) if inplace else decrypted
 
 
@@ -200,7 +208,7 @@ def _link(tensor: torch.Tensor) -> AbstractTensor | None:
     return tensor.__dict__.get("child") if isinstance(tensor, SyftTensor) else None
 
 
-def _given(**options: int | None) -> dict[str, Any]:
+def _given(**options: object) -> dict[str, Any]:
     """Return the options that the caller set."""
     return {name: value for name, value in options.items() if value is not None}
 
@@ -214,8 +222,7 @@ def _wrapped(link: AbstractTensor, source: Any, requires_grad: bool = False) -> 
             stacklevel=3,
         )
     link.tags, link.description = set(source.tags), source.description
-    shell = link.wrap()
-    return shell.requires_grad_() if requires_grad or (source.requires_grad and source.is_leaf) else shell
+    return link.wrap(requires_grad=requires_grad or (source.requires_grad and source.is_leaf))
 
 
 def _become(target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
@@ -274,10 +281,19 @@ def _share_at_holder(link: PointerTensor, owners: tuple[Any, ...], options: dict
     return _run_at_holder(SHARE, link, names, options, no_wrap)
 
 
+def _on_the_wire(storage: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return options for another worker; a large field travels as bytes."""
+    large = type(options.get("field")) is int and options["field"] > FIELD
+    wide = {"field": field_to_bytes(options["field"])} if large else {}
+    return {**options, **wide, **({} if storage == "auto" else {"storage": storage})}
+
+
 def _fix_precision_here(tensor: object, **options: Any) -> Any:
     """Encode a tensor that a worker holds, for a client."""
     if not isinstance(tensor, torch.Tensor) or not set(options) <= _FORMAT_OPTIONS:
         raise CommandNotAllowedError("Encoding this")
+    if isinstance(options.get("field"), bytes):
+        options["field"] = field_from_bytes(options["field"])
     return tensor.detach().fix_prec(**options)  # type: ignore[attr-defined]
 
 
@@ -321,8 +337,9 @@ def _open_stream_to_self(worker: BaseWorker) -> None:
 
 
 def _pointers(shared: Any) -> list[Any]:
-    link = shared.child
-    return list((link.child if isinstance(link, FixedPrecisionTensor) else link).pointers())
+    links = shared.child.residues.values() if isinstance(shared.child, CRTPrecisionTensor) else (shared.child,)
+    shares = [link if isinstance(link, AdditiveSharingTensor) else link.child for link in links]
+    return [pointer for share in shares for pointer in share.pointers()]
 
 
 def _peer(worker: BaseWorker, name: object) -> BaseWorker:

@@ -39,7 +39,10 @@ from syft.pointers.string_pointer import StringPointer
 from syft.serde.msgpack import exception_serde, native_serde, numpy_serde, torch_serde
 from syft.serde.registry import Screen, TypeCodec, refuse, register
 from syft.tensors.additive_shared import AdditiveSharingTensor
+from syft.tensors.crt_precision import CRTPrecisionTensor
+from syft.tensors.large_precision import LargePrecisionTensor
 from syft.tensors.logging import LoggingTensor
+from syft.tensors.numpy_tensor import NumpyTensor
 from syft.tensors.placeholder import PlaceHolder
 from syft.tensors.plusisminus import PlusIsMinusTensor
 from syft.tensors.polynomial import PolynomialTensor
@@ -152,6 +155,9 @@ CODES: dict[int, type | str] = {
     172: "StoredDataset",
     173: GetNotPermittedError,
     174: ResponseSignatureError,
+    231: LargePrecisionTensor,
+    232: CRTPrecisionTensor,
+    233: NumpyTensor,
 }
 # Types that do not bring `simplify` and `detail` of their own.
 CODECS: dict[type, TypeCodec] = native_serde.CODECS | numpy_serde.CODECS | torch_serde.CODECS | exception_serde.CODECS

@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 MAX_BASE = 2**16
 # Encoded values are in [-2^62, 2^62): truncation and comparison need a spare bit.
 LIMIT = 2**62
+# The largest number of units to one that leaves room for products in 62 bits.
+MAX_SCALE = 2**40
+# Fields up to this size are those of residues, whose digits need no room.
+_MAX_RESIDUE_FIELD = 2**20
 # The dtypes that values are decoded to; others are decoded to float32.
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -47,13 +51,25 @@ def decoded_dtype(tensor: torch.Tensor) -> torch.dtype:
     return tensor.dtype if tensor.dtype in FLOATS else torch.float32
 
 
+def reduced(whole: Any, field: int) -> Any:
+    """Return plain integers modulo a field, those above its half as negative ones.
+
+    Fields of 2**62 and more have no effect: encoded values are smaller. Shared integers are reduced when fetched.
+    """
+    if field >= LIMIT or not isinstance(whole, torch.Tensor) or whole.dtype is not torch.int64:
+        return whole
+    half = field // 2
+    return (whole + half) % field - half
+
+
 class FixedPrecisionTensor(Viewable):
     """A link that reads integers as fixed-point numbers.
 
     Args:
         owner: the worker it belongs to.
         id: its id.
-        field: the number of integers; values beyond half of it on either side are refused.
+        field: the number of integers; encoding refuses values beyond half of it on either side, and results wrap
+            around. 2**62 and more have no effect.
         base: the base of its digits, usually 2 or 10.
         precision_fractional: the number of fractional digits.
         kappa: ignored, for compatibility.
@@ -85,13 +101,13 @@ class FixedPrecisionTensor(Viewable):
         for name, value, low, high in (
             ("base", base, 2, MAX_BASE),
             ("precision_fractional", precision_fractional, 0, 61),
-            ("field", field, 4, 2**64),
+            ("field", field, 2, 2**64),
         ):
             if type(value) is not int or not low <= value <= high:
                 raise SyftError(
                     f"{name} of a fixed-precision tensor must be an integer from {low} to {high}, got {value!r}."
                 )
-        if base**precision_fractional > 2**40:
+        if base**precision_fractional > MAX_SCALE and field > _MAX_RESIDUE_FIELD:
             raise SyftError(
                 f"{precision_fractional} digits in base {base} leave no room for products in 62 bits. "
                 "Use at most 40 bits (12 decimals)."
@@ -145,7 +161,8 @@ class FixedPrecisionTensor(Viewable):
         return isinstance(self.child, AdditiveSharingTensor)
 
     def like(self, child: object) -> FixedPrecisionTensor:
-        """Return a link of the same format around other integers."""
+        """Return a link of the same format around other integers, modulo its field."""
+        child = reduced(child, self.field)
         return FixedPrecisionTensor(**self.get_class_attributes(), owner=self._owner, child=child)
 
     def fix_precision(self, check_range: bool = True) -> FixedPrecisionTensor:
@@ -162,7 +179,7 @@ class FixedPrecisionTensor(Viewable):
                 "float_precision() needs local numbers, but these are shared among workers. "
                 "Fetch the shares first: x.get().float_precision()."
             )
-        decoded: torch.Tensor = providers.codec.decode(self.child, self)
+        decoded: torch.Tensor = providers.codec.decode(reduced(self.child, self.field), self)
         return decoded
 
     fix_prec = fix_precision
@@ -184,6 +201,11 @@ class FixedPrecisionTensor(Viewable):
         """Return a link of the same format around shares of the integers; arguments as `tensor.share`."""
         if self.is_shared:
             raise SyftError("This tensor is shared already. Fetch it with .get() to share it again.")
+        if self.field < LIMIT:
+            raise SyftError(
+                f"This tensor has a field of {self.field}, and shares are modulo 2**64: they would not wrap around. "
+                "Encode it with the default field: x.fix_precision().share(...)."
+            )
         return self.like(providers.codec.share(self.child, owners, **kwargs))
 
     def share_(

@@ -132,7 +132,7 @@ def test_the_documented_rule(hook, bob):
         (([[[[[link()]]]]],), ([[[[[1]]]]],)),
         (({"a": link(), "b": (1, link())},), ({"a": 1, "b": (0, 1)},)),
         ((Point(link(), 2),), (Point(1, 0),)),
-        ((np.ones(2),), (0,)),
+        ((np.ones(2), 5), (1, 0)),
     ],
 )
 @row("base_types")

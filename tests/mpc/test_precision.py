@@ -72,7 +72,8 @@ def test_range():
     assert torch.allclose(inside.fix_precision().float_precision(), inside)
     for outside in (torch.tensor([limit * 1.001]), torch.tensor([2**60]), torch.tensor([-(2**60)])):
         with pytest.raises(SyftError, match=r"can't be encoded: with 1000 units .*precision_fractional"):
-            outside.fix_precision()
+            outside.fix_precision(field=2**62)
+        assert isinstance(outside.fix_precision().child, sy.LargePrecisionTensor)
     with pytest.raises(SyftError, match="can't be encoded"):
         torch.tensor([40.0]).fix_precision(field=2**16)
     with pytest.raises(SyftError, match="This number can't be encoded"):
@@ -82,11 +83,11 @@ def test_range():
 
 
 def test_options():
-    with pytest.raises(UnsupportedOperationError, match="storage='crt'"):
-        torch.ones(2).fix_precision(storage="crt")
+    with pytest.raises(SyftError, match="storage must be one of 'auto', 'large', 'crt'; got 'huge'"):
+        torch.ones(2).fix_precision(storage="huge")
     with pytest.raises(TypeError, match="precision_factional"):
         torch.ones(2).fix_precision(precision_factional=3)
-    for bad in ({"base": 1}, {"base": 2.0}, {"precision_fractional": -1}, {"field": 1}, {"precision_fractional": 13}):
+    for bad in ({"base": 1}, {"base": 2.0}, {"precision_fractional": -1}, {"field": 1}, {"precision_fractional": 5000}):
         with pytest.raises(SyftError):
             torch.ones(2).fix_precision(**bad)
     link = torch.ones(2).fix_prec(no_wrap=True, field_type="int64", storage="auto")

@@ -33,6 +33,7 @@ PINNED = """
     155 InferenceMessage  156 SharedInferenceMessage
     160 String  161 BaseWorker  162 BaseWorker  163 TrainConfig  164 Payload
     170 HostedModel  171 EncryptedModel  172 StoredDataset  173 GetNotPermittedError  174 ResponseSignatureError
+    231 LargePrecisionTensor  232 CRTPrecisionTensor  233 NumpyTensor
 """.split()
 
 

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
 from syft.core.id_provider import ObjectId
@@ -76,9 +77,20 @@ def memory_of(obj: object) -> dict[int, int]:
         return {id(obj): sys.getsizeof(obj.child)}
     if isinstance(obj, Hosted | StoredDataset):
         return _joined([memory_of(each) for each in obj.contents()])
+    if isinstance(obj, np.ndarray):
+        return _array_memory(obj)
     inside = [getattr(obj, name, None) for name in ("child", "_obj")]
-    below = [memory_of(each) for each in inside if isinstance(each, torch.Tensor | AbstractTensor)]
+    if type(inside[0]) is dict:
+        inside = [*inside[0].values(), inside[1]]
+    below = [memory_of(each) for each in inside if isinstance(each, torch.Tensor | AbstractTensor | np.ndarray)]
     return _joined(below + _module_memory(inside))
+
+
+def _array_memory(array: np.ndarray[Any, Any]) -> dict[int, int]:
+    """Return the memory of an array: a view keeps all of the array that it is a view of."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return {array.ctypes.data: array.nbytes} if array.nbytes else {}
 
 
 def _module_memory(inside: list[Any]) -> list[dict[int, int]]:

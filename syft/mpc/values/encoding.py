@@ -14,8 +14,13 @@ from syft.tensors.precision import LIMIT, FixedPrecisionTensor
 
 
 def bound(field: int) -> int:
-    """Return the bound of encoded values, which lie in [-bound, bound)."""
+    """Return the bound of encoded values, which lie in [-bound, bound) for even fields, else in [-bound, bound]."""
     return min(field // 2, LIMIT)
+
+
+def _fits(low: float, high: float, field: int) -> bool:
+    """Return whether encoded values are in range."""
+    return -bound(field) <= low and high < bound(field) + (field < LIMIT and field % 2)
 
 
 def _refuse(what: str, scale: int, field: int) -> SyftError:
@@ -36,7 +41,7 @@ def encode_number(number: float | int, scale: int, field: int = 2**62) -> int:
     if isinstance(number, complex) or (isinstance(number, float) and not math.isfinite(number)):
         raise SyftError(f"Fixed precision represents finite real numbers only, got {number}.")
     units = number * scale if isinstance(number, int) else round(number * scale)
-    if not -bound(field) <= units < bound(field):
+    if not _fits(units, units, field):
         raise _refuse("This number", scale, field)
     return int(units)
 
@@ -46,21 +51,20 @@ def encode_plain(tensor: torch.Tensor, scale: int, field: int = 2**62, check_ran
     if tensor.is_complex() or tensor.is_quantized or tensor.layout is not torch.strided:
         raise SyftError(f"A {tensor.dtype} tensor can't be encoded in fixed precision; convert it to float32 first.")
     tensor = tensor.detach()
-    limit = bound(field)
     if not tensor.is_floating_point():
         whole = tensor.to(torch.int64)
         low, high = (int(end) for end in whole.aminmax()) if whole.numel() else (0, 0)
         if tensor.dtype is torch.uint64 and low < 0:  # 2^63 and more
             raise _refuse("A value of this tensor", scale, field)
-        if check_range and not -limit <= low * scale <= high * scale < limit:
+        if check_range and not _fits(low * scale, high * scale, field):
             raise _refuse("A value of this tensor", scale, field)
         return whole * scale
-    scaled = tensor.double() * scale
+    scaled = (tensor.double() * scale).round()
     if not bool(torch.isfinite(scaled).all()):
         raise not_finite_error()
-    if check_range and scaled.numel() and (float(scaled.min()) < -limit or float(scaled.max()) >= limit):
+    if check_range and scaled.numel() and not _fits(float(scaled.min()), float(scaled.max()), field):
         raise _refuse("A value of this tensor", scale, field)
-    return scaled.round().to(torch.int64)
+    return scaled.to(torch.int64)
 
 
 def decode_plain(whole: torch.Tensor, scale: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

@@ -194,7 +194,9 @@ def test_stored_bytes_count_after_a_restart(make):
     assert held(node).objects == 3
 
 
-@pytest.mark.parametrize("kind", ["parameter", "grad", "plan", "text", "sparse", "wrapper"])
+@pytest.mark.parametrize(
+    "kind", ["parameter", "grad", "plan", "text", "sparse", "wrapper", "limbs", "residues", "array"]
+)
 def test_counted_objects(kind):
     tensor = torch.ones(1000, requires_grad=True)
     tensor.grad = torch.ones(1000)
@@ -207,6 +209,9 @@ def test_counted_objects(kind):
         "text": (sy.String("x" * 1000), 1000),
         "sparse": (torch.eye(100).to_sparse(), 400 + 1600),
         "wrapper": (sy.pointers.object_wrapper.ObjectWrapper(torch.nn.Linear(10, 10)), 440),
+        "limbs": (torch.ones(1000).fix_precision(storage="large", base=2, precision_fractional=310), 44_000),
+        "residues": (torch.ones(1000).fix_precision(storage="crt"), 80_000),
+        "array": (torch.ones(1000, 10).numpy_tensor()[:1], 40_000),
     }
     obj, size = sizes[kind]
     assert size <= sum(memory_of(obj).values()) < size + 4000

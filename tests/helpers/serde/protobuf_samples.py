@@ -206,6 +206,8 @@ def chains(me: Any, bob: Any, alice: Any) -> dict[int, list[Any]]:
     text = sy.String("abc").tag("#s").send(bob)
     wrapper = sy.ObjectWrapper({"a": (1, 2)}, id="w", tags=["#w"])
     shared = torch.ones(2).fix_precision().share(bob, alice)
+    large = torch.tensor([1.5, -9e16]).fix_precision(precision_fractional=128, internal_type=torch.int16)
+    residues = torch.tensor([3, -4]).fix_precision(storage="crt")
     return {
         60: [sy.LoggingTensor(id="l").on(torch.ones(2)), tensor],
         61: [sy.LoggingTensor(id="l", tags=["#l"], description="d").on(torch.ones(2), wrap=False)],
@@ -231,6 +233,9 @@ def chains(me: Any, bob: Any, alice: Any) -> dict[int, list[Any]]:
         170: [HostedModel("net", plans()[0], True, False, ((1, 2),))],
         171: [hosted_part()],
         172: [StoredDataset(torch.ones(2, 3), torch.tensor([0, 1]))],
+        231: [large.child, large.share(bob, alice).child, sy.LargePrecisionTensor(id=6).on(torch.ones(2), wrap=False)],
+        232: [residues.child, residues.share(bob, alice).child],
+        233: [sy.NumpyTensor([[1.5, 2.0]]).tag("#n").child],
         163: [
             sy.TrainConfig(id="c", model_id=WIDE, loss_fn_id="l", max_nr_batches=7, optimizer_args={"betas": (0, 1)})
         ],

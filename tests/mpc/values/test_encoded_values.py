@@ -12,9 +12,11 @@ from tests.helpers.mpc.protocols import decoded
 pytestmark = pytest.mark.usefixtures("hook")
 
 
-def test_large_unsigned_numbers_are_refused():
+def test_large_unsigned_numbers_are_refused_in_62_bits():
+    large = torch.tensor([2**64 - 5], dtype=torch.uint64)
     with pytest.raises(SyftError, match="can't be encoded"):
-        torch.tensor([2**64 - 5], dtype=torch.uint64).fix_precision()
+        large.fix_precision(field=2**62)
+    assert large.fix_precision().child.reconstruct().tolist() == [1000 * (2**64 - 5)]
     assert decoded(torch.tensor([5], dtype=torch.uint64).fix_precision()).item() == 5
 
 
