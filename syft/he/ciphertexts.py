@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -193,8 +194,8 @@ def total(x: Ciphertexts, dims: Sequence[int], keepdim: bool) -> Ciphertexts:
     """Add along dimensions."""
     rest = [dim for dim in range(x.values.ndim) if dim not in dims]
     kept = tuple(x.values.shape[dim] for dim in rest)
-    count = int(np.prod([x.values.shape[dim] for dim in dims], dtype=np.int64))
-    rows = x.values.transpose(*rest, *dims).reshape(int(np.prod(kept, dtype=np.int64)), count)
+    count = math.prod(x.values.shape[dim] for dim in dims)
+    rows = x.values.transpose(*rest, *dims).reshape(math.prod(kept), count)
     one = arithmetic().number(1)
     times = _times(x.key)
     values = objects([functools.reduce(times, row, one) for row in rows.tolist()], kept)
@@ -247,8 +248,9 @@ def matmul(x: Ciphertexts, plain: Integers) -> Ciphertexts:
     columns = plain.values.shape[-1]
     batch = tuple(torch.broadcast_shapes(x.shape[:-2], plain.values.shape[:-2]))
     bound = check_bound(x.key, x.bound * plain.bound * max(1, inner))
-    left = np.broadcast_to(x.values, (*batch, rows, inner)).reshape(-1, rows, inner)
-    right = np.broadcast_to(plain.values, (*batch, inner, columns)).reshape(-1, inner, columns)
+    count = math.prod(batch)
+    left = np.broadcast_to(x.values, (*batch, rows, inner)).reshape(count, rows, inner)
+    right = np.broadcast_to(plain.values, (*batch, inner, columns)).reshape(count, inner, columns)
     jobs = [
         (row, column)
         for a, b in zip(left.tolist(), right.transpose(0, 2, 1).tolist(), strict=True)

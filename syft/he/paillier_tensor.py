@@ -14,6 +14,7 @@ Example:
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -180,6 +181,8 @@ class PaillierTensor(Viewable):
         key = modulus_from_bytes(n)
         if type(shape) is not tuple or len(shape) > MAX_DIMS or not all(type(d) is int and d >= 0 for d in shape):
             raise TypeError("a Paillier tensor has a shape")
+        if math.prod(max(1, d) for d in shape) > c.MAX_ELEMENTS:
+            raise TypeError(f"a Paillier tensor has at most {c.MAX_ELEMENTS} elements")
         if type(whole) is not bool or type(scale) is not int or not 0 <= scale <= (0 if whole else key.bits):
             raise TypeError("a Paillier tensor has a scale that fits into its key")
         if not isinstance(bound, bytes | memoryview) or len(bound) > key.width:
@@ -194,10 +197,8 @@ class PaillierTensor(Viewable):
 
 def _ciphertexts_from(written: object, width: int, shape: tuple[int, ...], square: int) -> list[Any]:
     """Read ciphertexts of a fixed width; there are as many as the shape says."""
-    count = 1
-    for size in shape:
-        count *= size
-    if not isinstance(written, bytes | memoryview) or len(written) != count * width or count > c.MAX_ELEMENTS:
+    count = math.prod(shape)
+    if not isinstance(written, bytes | memoryview) or len(written) != count * width:
         raise TypeError("a Paillier tensor has one ciphertext for each element")
     read = [int.from_bytes(written[start : start + width], "big") for start in range(0, count * width, width)]
     if not all(0 < value < square for value in read):

@@ -66,9 +66,9 @@ def refuse_out(out: object, call: str) -> None:
 
 
 def refuse_product(call: str) -> NoReturn:
-    """Refuse the product of two ciphertexts."""
+    """Refuse a call that needs the product of two ciphertexts."""
     raise UnsupportedOperationError(
-        f"{call} of two encrypted tensors",
+        call,
         "PaillierTensor",
         "Paillier can't multiply two ciphertexts. Multiply by a plain tensor, "
         "or share the tensors among workers: x.fix_precision().share(alice, bob, crypto_provider=carol).",
@@ -183,7 +183,7 @@ def _ordered(x: Any, y: Any, call: str) -> tuple[c.Ciphertexts, Any]:
     """Return the ciphertexts and the plain operand of a product."""
     first, second = operand(x, call), operand(y, call)
     if isinstance(first, c.Ciphertexts) and isinstance(second, c.Ciphertexts):
-        refuse_product(call)
+        refuse_product(f"{call} of two encrypted tensors")
     return (first, second) if isinstance(first, c.Ciphertexts) else (second, first)
 
 
@@ -208,7 +208,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: object
 
 
 def _refuse_powers(*args: object, **kwargs: object) -> NoReturn:
-    refuse_product("pow")
+    refuse_product("A power of an encrypted tensor")
 
 
 rule("pow", "square", "__pow__", "__rpow__", "pow_", "__ipow__")(_refuse_powers)

@@ -181,8 +181,8 @@ class EncryptionMethods:
             raise UnsupportedOperationError(f"encrypt(protocol={protocol!r})", "torch.Tensor", "Use protocol='mpc'.")
         if not workers:
             raise SyftError(
-                "encrypt() needs a public key, x.encrypt(public_key), or workers: "
-                "x.encrypt(workers=[alice, bob], crypto_provider=carol)."
+                "encrypt() needs workers, x.encrypt(workers=[alice, bob], crypto_provider=carol), "
+                "or a public key: x.encrypt(public_key)."
             )
         options = _given(base=base, precision_fractional=precision_fractional, field=field, kappa=kappa)
         encrypted = self.fix_prec(**options).share(
