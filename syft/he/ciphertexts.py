@@ -153,7 +153,7 @@ def rescaled(x: Ciphertexts, scale: int) -> Ciphertexts:
 def add(x: Ciphertexts, y: Ciphertexts) -> Ciphertexts:
     """Add elementwise, with broadcasting."""
     check_keys(x, y)
-    shape = tuple(torch.broadcast_shapes(x.shape, y.shape))
+    shape = common_shape(x.shape, y.shape)
     scale = max(x.scale, y.scale)
     check_bound(x.key, (x.bound << (scale - x.scale)) + (y.bound << (scale - y.scale)))
     x, y = rescaled(x, scale), rescaled(y, scale)
@@ -183,6 +183,12 @@ def neg(x: Ciphertexts) -> Ciphertexts:
 
 def _refuse_forged() -> NoReturn:
     raise SyftError("A ciphertext has no inverse, so it was damaged or forged. Encrypt and compute again.")
+
+
+def common_shape(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape that two operands are broadcast to, or raise torch's error."""
+    broadcast: Any = torch.broadcast_shapes
+    return tuple(broadcast(first, second))
 
 
 def spread(values: Array, shape: tuple[int, ...]) -> list[Any]:
@@ -227,7 +233,7 @@ def _times(key: Modulus) -> Callable[[Any, Any], Any]:
 
 def mul(x: Ciphertexts, plain: Integers) -> Ciphertexts:
     """Multiply elementwise by plain numbers, with broadcasting."""
-    shape = tuple(torch.broadcast_shapes(x.shape, plain.values.shape))
+    shape = common_shape(x.shape, plain.values.shape)
     bound = check_bound(x.key, x.bound * plain.bound)
     square, power = x.key.square, arithmetic().power
     pairs = list(zip(spread(x.values, shape), spread(plain.values, shape), strict=True))
@@ -246,7 +252,7 @@ def matmul(x: Ciphertexts, plain: Integers) -> Ciphertexts:
             f"matmul() needs matching inner dimensions, got shapes {tuple(x.shape)} and {plain.values.shape}."
         )
     columns = plain.values.shape[-1]
-    batch = tuple(torch.broadcast_shapes(x.shape[:-2], plain.values.shape[:-2]))
+    batch = common_shape(x.shape[:-2], plain.values.shape[:-2])
     bound = check_bound(x.key, x.bound * plain.bound * max(1, inner))
     count = math.prod(batch)
     left = np.broadcast_to(x.values, (*batch, rows, inner)).reshape(count, rows, inner)

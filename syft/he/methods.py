@@ -8,7 +8,8 @@ import torch
 
 from syft.core.labels import description_of, tags_of
 from syft.exceptions import CommandNotAllowedError, SyftError, UnsupportedOperationError
-from syft.he.paillier import modulus_of
+from syft.he import ciphertexts as c
+from syft.he.paillier import Modulus, modulus_from_bytes, modulus_of
 from syft.he.paillier_tensor import PaillierTensor
 from syft.hook.allowed_functions import register_command
 from syft.hook.syft_tensor import SyftTensor
@@ -21,18 +22,22 @@ ENCRYPT = "syft.encrypt_paillier"
 
 def encrypt_tensor(tensor: torch.Tensor, public_key: object) -> Any:
     """Return a tensor of ciphertexts; the plain tensor stays as it is."""
-    modulus_of(public_key)
+    key = modulus_of(public_key)
     link = tensor.child if isinstance(tensor, SyftTensor) else None
     if isinstance(link, MultiPointerTensor):
-        children = [call_by_name(ENCRYPT, (pointer, public_key), {}) for pointer in link.child.values()]
+        children = [call_by_name(ENCRYPT, (pointer, key.to_bytes()), {}) for pointer in link.child.values()]
         return MultiPointerTensor(children=children).wrap()
     if isinstance(link, PointerTensor):
-        return call_by_name(ENCRYPT, (link, public_key), {}).wrap()
+        return call_by_name(ENCRYPT, (link, key.to_bytes()), {}).wrap()
     if isinstance(link, PaillierTensor):
         raise SyftError("This tensor is encrypted already. Paillier ciphertexts can't be encrypted again.")
     if link is not None:
         raise UnsupportedOperationError("encrypt(public_key)", type(link).__name__, "Encrypt the plain tensor.")
-    encrypted = PaillierTensor(child=tensor.detach()).encrypt_(public_key)
+    return _encrypted(tensor, key)
+
+
+def _encrypted(tensor: torch.Tensor, key: Modulus) -> Any:
+    encrypted = PaillierTensor(child=c.encrypt(key, tensor.detach()))
     encrypted.tags, encrypted.description = set(tags_of(tensor)), description_of(tensor)
     return encrypted.wrap()
 
@@ -48,11 +53,11 @@ def decrypt_tensor(tensor: torch.Tensor, private_key: object) -> torch.Tensor:
     return link.decrypt(private_key)
 
 
-def _encrypt_here(tensor: object, public_key: object) -> Any:
-    """Encrypt a tensor that a worker holds, for a client."""
+def _encrypt_here(tensor: object, key: object) -> Any:
+    """Encrypt a tensor that a worker holds, for a client, who sends the modulus of its key."""
     if not isinstance(tensor, torch.Tensor) or isinstance(tensor, SyftTensor):
         raise CommandNotAllowedError("Encrypting this")
-    return encrypt_tensor(tensor, public_key)
+    return _encrypted(tensor, modulus_from_bytes(key))
 
 
 register_command(ENCRYPT, _encrypt_here)

@@ -27,7 +27,7 @@ def arithmetic() -> Arithmetic:
     """Return the fastest implementation; imported at the first use."""
     try:
         gmpy2: Any = importlib.import_module("gmpy2")
-    except ImportError:
+    except (ImportError, OSError):  # a confined process may not read it
         return Arithmetic(int, pow, lambda: None)
 
     def release_gil() -> None:

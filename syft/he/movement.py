@@ -38,7 +38,7 @@ def _positions(x: c.Ciphertexts, start: int = 1) -> torch.Tensor:
 
 def _functions(name: str) -> list[Any]:
     """Return the functions of torch and the methods of tensors of a name; for a property, its getter."""
-    found = [getattr(home, name, None) for home in (torch, torch.functional, _Tensor)]
+    found: list[Any] = [getattr(home, name, None) for home in (torch, torch.functional, _Tensor)]
     getters = [f.__get__ for f in found if not callable(f) and hasattr(f, "__set__")]
     return list(dict.fromkeys([*filter(callable, found), *getters]))
 
@@ -79,7 +79,7 @@ def _moved(link: PaillierTensor, positions: torch.Tensor, result: torch.Tensor) 
 def _written(old: c.Ciphertexts, places: torch.Tensor, new: c.Ciphertexts) -> c.Ciphertexts:
     """Return ciphertexts with new ones at some positions."""
     line = places.reshape(-1)
-    if len(line.unique()) < len(line):
+    if len(set(line.tolist())) < len(line):
         raise SyftError("An expanded tensor can't be changed in place. Use clone() first.")
     positions = _positions(old)
     positions.reshape(-1)[line - 1] = torch.arange(len(line)) + old.values.size + 1

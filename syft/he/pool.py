@@ -1,16 +1,16 @@
-"""The thread pool that Paillier encryption uses, with a progress bar for work of more than two seconds.
+"""Threads for Paillier encryption, with a progress bar for work of more than two seconds; and `sy.pool`.
 
 Threads are enough: gmpy2 releases the interpreter lock while it computes.
 """
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing.pool import ThreadPool
 from typing import Any, TypeVar
 
@@ -25,10 +25,6 @@ BAR_AFTER_SECONDS = 2.0
 MAX_CHUNK = 64
 CHUNKS_PER_THREAD = 16
 
-_lock = threading.Lock()
-# Process id -> its pool: the threads of a pool do not survive a fork.
-_pools: dict[int, ThreadPool] = {}
-
 
 def core_count() -> int:
     """Return the number of processor cores that this process may use."""
@@ -37,45 +33,18 @@ def core_count() -> int:
     return os.cpu_count() or 1
 
 
-class SharedPool(ThreadPool):
-    """A thread pool with the methods of `multiprocessing.Pool`; a closed one is replaced at the next use."""
+# --- the pool of this library ---------------------------------------------------------------------------------------
 
-    def close(self) -> None:
-        """Accept no more work."""
-        _forget(self)
-        super().close()
-
-    def terminate(self) -> None:
-        """Stop at once."""
-        _forget(self)
-        super().terminate()
+# Process id -> its threads: those of the parent do not survive a fork.
+_executors: dict[int, ThreadPoolExecutor] = {}
 
 
-def _forget(closed: ThreadPool) -> None:
-    for pid, known in list(_pools.items()):
-        if known is closed:
-            del _pools[pid]
-
-
-def pool() -> ThreadPool:
-    """Return the pool of this process, with one thread for each core; it is made at the first call."""
-    with _lock:
-        found = _pools.get(os.getpid())
-        if found is None:
-            found = SharedPool(core_count(), initializer=arithmetic().prepare_thread)
-            _pools[os.getpid()] = found
-        return found
-
-
-def _terminate() -> None:
-    found = _pools.get(os.getpid())
-    if found is not None:
-        found.terminate()
-
-
-atexit.register(_terminate)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.Lock()))
+def _executor() -> ThreadPoolExecutor:
+    found = _executors.get(os.getpid())
+    if found is None:
+        made = ThreadPoolExecutor(core_count(), "syft-he", initializer=arithmetic().prepare_thread)
+        found = _executors.setdefault(os.getpid(), made)
+    return found
 
 
 def in_threads(title: str, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
@@ -90,21 +59,25 @@ def in_threads(title: str, work: Callable[[Item], Result], items: Sequence[Item]
         return [work(item) for item in items]
     size = max(1, min(MAX_CHUNK, len(items) // (CHUNKS_PER_THREAD * core_count())))
     chunks = [items[start : start + size] for start in range(0, len(items), size)]
-    stopped = threading.Event()
-
-    def of_chunk(chunk: Sequence[Item]) -> list[Result]:
-        return [] if stopped.is_set() else [work(item) for item in chunk]
-
-    results: list[Result] = []
+    executor = _executor()
+    futures: list[Future[list[Result]]] = []
     bar = _Bar(title, len(items))
+    results: list[Result] = []
     try:
-        for found in pool().imap(of_chunk, chunks):
-            results.extend(found)
+        for chunk in chunks:
+            futures.append(executor.submit(_of_chunk, work, chunk))
+        for future in futures:
+            results.extend(future.result())
             bar.show(len(results))
-    finally:
-        stopped.set()  # after an error or an interrupt, the remaining chunks are skipped
+    finally:  # after an error or an interrupt, the remaining chunks are skipped
+        for future in futures:
+            future.cancel()
         bar.stop()
     return results
+
+
+def _of_chunk(work: Callable[[Item], Result], chunk: Sequence[Item]) -> list[Result]:
+    return [work(item) for item in chunk]
 
 
 class _Bar:
@@ -133,3 +106,43 @@ class _Bar:
         """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
+
+
+# --- the pool of the 0.2 line ---------------------------------------------------------------------------------------
+
+_lock = threading.Lock()
+_pools: dict[int, SharedPool] = {}
+
+
+class SharedPool(ThreadPool):
+    """A thread pool with the methods of `multiprocessing.Pool`; a closed one is replaced at the next `sy.pool()`."""
+
+    def close(self) -> None:
+        """Accept no more work."""
+        self._forget()
+        super().close()
+
+    def terminate(self) -> None:
+        """Stop at once."""
+        self._forget()
+        super().terminate()
+
+    def _forget(self) -> None:
+        if _pools.get(os.getpid()) is self:
+            del _pools[os.getpid()]
+
+
+def pool() -> ThreadPool:
+    """Return the pool of this process, with one thread for each core; it is made at the first call.
+
+    The library itself does not use it.
+    """
+    with _lock:
+        found = _pools.get(os.getpid())
+        if found is None:
+            found = _pools[os.getpid()] = SharedPool(core_count())
+        return found
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.Lock()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import torch
@@ -20,12 +20,16 @@ F: Any = torch.nn.functional
 Dims = int | Sequence[int] | None
 
 
-def rule(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
     """Register a rule for torch functions and tensor methods of these names."""
 
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+    def register(function: Rule) -> Rule:
         found = [getattr(home, name) for name in names for home in (torch, _Tensor) if hasattr(home, name)]
-        return PaillierTensor.implements(*dict.fromkeys(found))(function)
+        PaillierTensor.implements(*dict.fromkeys(found))(function)
+        return function
 
     return register
 
@@ -264,8 +268,9 @@ def inner(input: Any, other: Any, *, out: object = None) -> PaillierTensor:
     if other.dim() == 1 or input.dim() == 1:
         return matmul(input, other, out=out) if other.dim() == 1 else matmul(other, input, out=out)
     columns = other.reshape(-1, other.shape[-1]).t()
-    result = matmul(input.reshape(-1, input.shape[-1]), columns, out=out)
-    return result.reshape(*input.shape[:-1], *other.shape[:-1])
+    result: Any = matmul(input.reshape(-1, input.shape[-1]), columns, out=out)
+    shaped: PaillierTensor = result.reshape(*input.shape[:-1], *other.shape[:-1])
+    return shaped
 
 
 @rule("outer", "ger")

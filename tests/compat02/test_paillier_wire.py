@@ -4,9 +4,11 @@ import pytest
 import torch
 
 import syft as sy
-from syft.exceptions import SerdeError, SyftError
+from syft.exceptions import GetNotPermittedError, SerdeError, SyftError
 from syft.he.paillier_tensor import PaillierTensor
 from syft.serde import deserialize, msgpack, protobuf, serialize
+from tests.helpers.attacks.private_data import PRIVATE_DATA
+from tests.helpers.nodes import forget, node
 
 PUBLIC, PRIVATE = sy.keygen(n_length=512)
 
@@ -144,6 +146,21 @@ def test_p1_tensors_compute_in_other_processes(hook):
         del pointer, weights
     finally:
         worker.stop()
+
+
+def test_p1_nodes_compute_on_ciphertexts_and_never_encrypt_private_data(hook):
+    with node("paillier-node", prepare=PRIVATE_DATA) as process:
+        alice = process.connect(hook, "alice")
+        x = torch.tensor([[1.5, -2.0]]).encrypt(PUBLIC).send(alice)
+        weights = torch.tensor([1.0, 2.0]).send(alice)
+        assert (x @ weights * 2 + 1).get().decrypt(PRIVATE).tolist() == [-4.0]
+        assert weights.encrypt(PUBLIC).get().decrypt(PRIVATE).tolist() == [1.0, 2.0]
+        private = alice.search("#weather")[0]
+        for call in (lambda: private.encrypt(PUBLIC), lambda: (x * private[0, :2]).get(), lambda: (x + private).get()):
+            with pytest.raises(GetNotPermittedError):
+                call()
+        del x, weights, private
+        forget(hook, alice)
 
 
 def test_p1_one_party_sums_what_others_encrypt(make_worker):

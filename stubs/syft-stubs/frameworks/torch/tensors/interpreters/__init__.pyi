@@ -4,6 +4,7 @@ from syft.frameworks.torch.tensors.interpreters import abstract as abstract
 from syft.frameworks.torch.tensors.interpreters import additive_shared as additive_shared
 from syft.frameworks.torch.tensors.interpreters import multi_pointer as multi_pointer
 from syft.frameworks.torch.tensors.interpreters import native as native
+from syft.frameworks.torch.tensors.interpreters import paillier as paillier
 from syft.frameworks.torch.tensors.interpreters import placeholder as placeholder
 from syft.frameworks.torch.tensors.interpreters import plusisminus as plusisminus
 from syft.frameworks.torch.tensors.interpreters import pointer as pointer
