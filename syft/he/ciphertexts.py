@@ -22,7 +22,8 @@ from syft.exceptions import SyftError
 from syft.he.encoding import Integers, decode, encode, objects
 from syft.he.modular import arithmetic
 from syft.he.paillier import Modulus, check_private_key
-from syft.he.pool import in_threads
+from syft.he.pool import core_count, in_threads
+from syft.he.weighted_sums import weighted_sums
 
 Array = np.ndarray[Any, Any]
 # Largest number of elements of a tensor: repeating and expanding make copies.
@@ -163,11 +164,11 @@ def add(x: Ciphertexts, y: Ciphertexts) -> Ciphertexts:
     return made(x, values, scale, x.bound + y.bound, x.whole and y.whole)
 
 
-def as_addend(x: Ciphertexts, plain: Any, call: str) -> Ciphertexts:
-    """Return a plain operand as ciphertexts that can be added to others, with their scale if it is larger."""
+def as_addend(x: Ciphertexts, plain: Any, call: str, sign: int = 1) -> Ciphertexts:
+    """Return a plain operand, or its negative, as ciphertexts with at least the scale of others, to be added to them."""
     encoded = encode(x.key, plain, x.key.fraction, call)
     shift = max(0, x.scale - encoded.scale)
-    values = objects([number << shift for number in encoded.values.reshape(-1).tolist()], encoded.values.shape)
+    values = objects([sign * number << shift for number in encoded.values.reshape(-1).tolist()], encoded.values.shape)
     return trivial(x.key, Integers(values, encoded.scale + shift, encoded.bound << shift, encoded.whole))
 
 
@@ -257,29 +258,20 @@ def matmul(x: Ciphertexts, plain: Integers) -> Ciphertexts:
     count = math.prod(batch)
     left = np.broadcast_to(x.values, (*batch, rows, inner)).reshape(count, rows, inner)
     right = np.broadcast_to(plain.values, (*batch, inner, columns)).reshape(count, inner, columns)
+    # With fewer rows than cores, the columns are divided.
+    step = max(1, columns // -(-core_count() // max(1, count * rows)))
     jobs = [
-        (row, column)
+        (row, b[start : start + step])
         for a, b in zip(left.tolist(), right.transpose(0, 2, 1).tolist(), strict=True)
         for row in a
-        for column in b
+        for start in range(0, columns, step)
     ]
     try:
-        values = in_threads("multiplying", functools.partial(weighted_sum, x.key), jobs)
+        parts = in_threads("multiplying", lambda job: weighted_sums(x.key, *job), jobs)
     except (ZeroDivisionError, ValueError):
         _refuse_forged()
-    return made(x, objects(values, (*batch, rows, columns)), x.scale + plain.scale, bound, x.whole and plain.whole)
-
-
-def weighted_sum(key: Modulus, job: tuple[list[Any], list[int]]) -> Any:
-    """Return the ciphertext of the sum of numbers times plain weights; inverts once for all negative weights."""
-    square, power, one = key.square, arithmetic().power, arithmetic().number(1)
-    positive = negative = one
-    for value, weight in zip(*job, strict=True):
-        if weight > 0:
-            positive = positive * power(value, weight, square) % square
-        elif weight < 0:
-            negative = negative * power(value, -weight, square) % square
-    return positive if negative == one else positive * power(negative, -1, square) % square
+    values = objects([value for part in parts for value in part], (*batch, rows, columns))
+    return made(x, values, x.scale + plain.scale, bound, x.whole and plain.whole)
 
 
 # --- movement of elements -------------------------------------------------------------------------------------------

@@ -7,11 +7,11 @@ positions, the result is a view of the tensor: writes to either reach the other.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
-from syft.core.trees import map_tensors
+from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.he import ciphertexts as c
 from syft.he.paillier_tensor import HINT, PaillierTensor
@@ -25,11 +25,14 @@ _MOVES = (
     "__getitem__ view view_as reshape reshape_as transpose t swapaxes swapdims permute movedim moveaxis squeeze "
     "unsqueeze flatten unflatten ravel expand expand_as broadcast_to repeat repeat_interleave tile split chunk "
     "tensor_split hsplit vsplit dsplit unbind narrow select index_select gather take take_along_dim masked_select flip "
-    "fliplr flipud roll rot90 diagonal diag diag_embed tril triu unfold adjoint detach contiguous atleast_1d "
-    "atleast_2d atleast_3d cpu split_with_sizes T mT H mH data"
+    "fliplr flipud roll rot90 diagonal diag diag_embed tril triu unfold adjoint detach contiguous "
+    "cpu conj split_with_sizes T mT H mH data"
 ).split()
 # Calls on several tensors, encrypted or plain.
-_JOINS = "cat concat concatenate stack hstack vstack dstack column_stack row_stack broadcast_tensors".split()
+_JOINS = (
+    "cat concat concatenate stack hstack vstack dstack column_stack row_stack broadcast_tensors atleast_1d atleast_2d "
+    "atleast_3d"
+).split()
 
 
 def _positions(x: c.Ciphertexts, start: int = 1) -> torch.Tensor:
@@ -44,32 +47,35 @@ def _functions(name: str) -> list[Any]:
 
 
 def _move(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the rule of a call that moves the elements of one tensor."""
+    """Return the rule of a call that moves the elements of its first argument."""
+    name = getattr(function, "__name__", "")
+
+    def model(leaf: Any) -> Any:
+        if not isinstance(leaf, PaillierTensor):
+            return leaf
+        if not name.endswith("_as"):
+            raise UnsupportedOperationError("An encrypted index or mask", "PaillierTensor", HINT)
+        return torch.empty(leaf.shape)
 
     def move(*args: Any, **kwargs: Any) -> Any:
         refuse_out(kwargs.get("out"), "This call")
-        link = _only_link(args, kwargs)
+        link = args[0] if args else kwargs.pop("input")
+        if not isinstance(link, PaillierTensor) or (name == "repeat_interleave" and not args[1:] and not kwargs):
+            raise UnsupportedOperationError("An encrypted index, mask or count", "torch.Tensor", HINT)
         positions = _positions(link.ciphertexts)
-        call_args, call_kwargs = map_tensors(lambda leaf: positions if leaf is link else leaf, (args, kwargs))
-        result = function(*call_args, **call_kwargs)
+        others, named = map_tensors(model, (args[1:], kwargs))
+        result = function(positions, *others, **named)
         return map_tensors(lambda leaf: _moved(link, positions, leaf), result)
 
     return move
-
-
-def _only_link(args: object, kwargs: object) -> PaillierTensor:
-    found: list[Any] = []
-    map_tensors(lambda leaf: found.append(leaf) if isinstance(leaf, PaillierTensor) else None, (args, kwargs))
-    if len({id(link) for link in found}) != 1:
-        raise UnsupportedOperationError("This call with several encrypted tensors", "PaillierTensor", HINT)
-    link: PaillierTensor = found[0]
-    return link
 
 
 def _moved(link: PaillierTensor, positions: torch.Tensor, result: torch.Tensor) -> PaillierTensor:
     """Return the link of one result of a move: a view where torch returns one."""
     if result is positions:
         return link
+    if result.dtype is not torch.int64:
+        raise UnsupportedOperationError("view(dtype)", "PaillierTensor", HINT)
     made = link.like(c.taken(link.ciphertexts, result))
     if result.untyped_storage().data_ptr() == positions.untyped_storage().data_ptr() and positions.numel():
         made.view_of(link, lambda parent: c.taken(parent, result), lambda old, new: _written(old, result, new))
@@ -147,6 +153,8 @@ def set_item(target: Any, index: Any, value: Any) -> None:
         )
     old = target.ciphertexts
     new = _encrypted([target, value])[1]
+    if any(isinstance(leaf, PaillierTensor) for leaf in iter_tensors(index)):
+        raise UnsupportedOperationError("An encrypted index or mask", "PaillierTensor", HINT)
     positions = _positions(old)
     positions[index] = _positions(new, old.values.size + 1)
     joined = c.joined([old, new])
@@ -158,6 +166,24 @@ def copy_(target: Any, source: Any, non_blocking: bool = False) -> PaillierTenso
     """Write all elements."""
     set_item(target, ..., source)
     return target  # type: ignore[no-any-return]
+
+
+@rule("fill_")
+def fill_(target: PaillierTensor, value: Any) -> PaillierTensor:
+    """Write one number to all elements."""
+    return copy_(target, value)
+
+
+@rule("zero_")
+def zero_(target: PaillierTensor) -> PaillierTensor:
+    """Write zeros to all elements."""
+    return copy_(target, 0)
+
+
+@rule("masked_fill")
+def masked_fill(input: Any, mask: Any, value: Any) -> PaillierTensor:
+    """Replace the elements at which a plain mask is true."""
+    return where(mask, value, input)
 
 
 @rule("trace")
@@ -198,6 +224,50 @@ def as_float(input: PaillierTensor, *, memory_format: object = None) -> Paillier
     """Return numbers that are decrypted to the default dtype of torch."""
     x = input.ciphertexts
     return PaillierTensor(child=c.as_fractions(x)) if x.whole else input
+
+
+@rule("long", "int", "short", "char", "byte")
+def as_whole(input: PaillierTensor, *, memory_format: object = None) -> PaillierTensor:
+    """Return whole numbers as they are: they are decrypted to int64. Fractions can't be rounded."""
+    if not input.ciphertexts.whole:
+        raise UnsupportedOperationError("Rounding", "PaillierTensor", HINT)
+    return input
+
+
+@rule("to")
+def to(input: PaillierTensor, *args: Any, **kwargs: Any) -> PaillierTensor:
+    """Convert between whole numbers and fractions; devices are ignored, because ciphertexts are in main memory."""
+    plain = torch.empty(0, dtype=input.dtype)
+    dtype = plain.to(*args, **kwargs).dtype
+    if dtype is plain.dtype:
+        return input
+    return as_float(input) if dtype.is_floating_point else as_whole(input)
+
+
+@rule("requires_grad_")
+def requires_grad_(input: PaillierTensor, requires_grad: bool = True) -> PaillierTensor:
+    """Refuse gradients."""
+    if requires_grad:
+        raise UnsupportedOperationError("Autograd", "PaillierTensor", HINT)
+    return input
+
+
+@rule("is_contiguous")
+def is_contiguous(input: PaillierTensor, **kwargs: object) -> bool:
+    """Return True: there are no strides."""
+    return True
+
+
+@PaillierTensor.implements(_Tensor.is_leaf.__get__)
+def is_leaf(input: PaillierTensor) -> bool:
+    """Return True: there is no graph."""
+    return True
+
+
+@rule("__reduce_ex__")
+def refuse_pickle(input: PaillierTensor, protocol: object) -> NoReturn:
+    """Refuse pickle, which would not randomise results."""
+    raise SyftError("A Paillier tensor can't be pickled or saved with torch.save. Write it with sy.serialize(x).")
 
 
 @rule("__repr__", "__str__")

@@ -157,10 +157,6 @@ class PaillierTensor(Viewable):
 
     __str__ = __repr__
 
-    def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse pickle, which would skip the randomisation of results."""
-        raise TypeError("A Paillier tensor can't be pickled. Write it with sy.serialize(x).")
-
     @staticmethod
     def simplify(worker: BaseWorker | None, tensor: AbstractTensor) -> tuple[Any, ...]:
         """Return id, labels, key, shape, scale, bound, kind and ciphertexts; results are randomised first."""

@@ -5,6 +5,7 @@ Threads are enough: gmpy2 releases the interpreter lock while it computes.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import threading
@@ -142,6 +143,13 @@ def pool() -> ThreadPool:
         if found is None:
             found = _pools[os.getpid()] = SharedPool(core_count())
         return found
+
+
+@atexit.register
+def _terminate() -> None:
+    found = _pools.get(os.getpid())
+    if found is not None:
+        found.terminate()
 
 
 if hasattr(os, "register_at_fork"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
@@ -21,6 +22,25 @@ Dims = int | Sequence[int] | None
 
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
+# Torch's other names of arguments -> the names that rules use; the first one that a rule has.
+_ALIASES = {
+    "mat2": ("other",), "vec": ("other", "mat2"), "tensor": ("other",), "mat": ("mat1",), "batch1": ("mat1",),
+    "batch2": ("mat2",), "axis": ("dim",), "keepdims": ("keepdim",),
+}  # fmt: skip
+
+
+def _with_aliases(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a rule take the arguments of torch calls that name them differently."""
+    own = inspect.signature(function).parameters
+    names = {
+        alias: next((n for n in known if n in own), alias) for alias, known in _ALIASES.items() if alias not in own
+    }
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **{names.get(name, name): value for name, value in kwargs.items()})
+
+    return run
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -28,7 +48,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
     def register(function: Rule) -> Rule:
         found = [getattr(home, name) for name in names for home in (torch, _Tensor) if hasattr(home, name)]
-        PaillierTensor.implements(*dict.fromkeys(found))(function)
+        PaillierTensor.implements(*dict.fromkeys(found))(_with_aliases(function))
         return function
 
     return register
@@ -55,7 +75,8 @@ def operand(value: Any, call: str) -> Any:
     if is_number(value):
         return value
     kind = type(value).__name__
-    raise UnsupportedOperationError(f"{call} with a {kind}", "PaillierTensor", "Use a plain tensor or number.")
+    hint = "Send both to the same worker." if hasattr(value, "location") else "Use a plain tensor or number."
+    raise UnsupportedOperationError(f"{call} with a {kind}", "PaillierTensor", hint)
 
 
 def wrapped(result: c.Ciphertexts) -> PaillierTensor:
@@ -114,8 +135,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, out: object = None) -> Pailli
     if isinstance(scaled, c.Ciphertexts):
         return _sum(operand(input, "sub"), c.neg(scaled), "sub")
     x = operand(input, "sub")
-    addend = c.as_addend(x, scaled, "sub")
-    return wrapped(c.add(x, c.neg(addend)))
+    return wrapped(c.add(x, c.as_addend(x, scaled, "sub", sign=-1)))
 
 
 @rule("rsub", "__rsub__")

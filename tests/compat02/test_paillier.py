@@ -197,6 +197,7 @@ LINEAR = {
     "dot": lambda x: torch.dot(x[0], torch.arange(3.0)),
     "bmm": lambda x: torch.bmm(x.expand(2, 2, 3), torch.ones(2, 3, 1)),
     "trace": lambda x: torch.trace(x),
+    "names": lambda x: torch.mm(x, mat2=torch.ones(3, 1)).sum(axis=0, keepdims=True),
     "lerp": lambda x: torch.lerp(x, x + 1, 0.25),
 }
 LAYER = torch.nn.Linear(3, 2)
@@ -251,6 +252,11 @@ MOVES = {
     "detach": lambda x: x.detach(),
     "contiguous": lambda x: x.contiguous(),
     "data": lambda x: x.data,
+    "expand_as": lambda x: x[0].expand_as(x),
+    "atleast": lambda x: torch.atleast_3d(x),
+    "repeat_interleave": lambda x: x.repeat_interleave(2, dim=0),
+    "masked_fill": lambda x: x.masked_fill(torch.tensor([True, False, False]), 3.0),
+    "to": lambda x: x.to(torch.float64).to("cpu"),
 }
 
 
@@ -293,6 +299,8 @@ IN_PLACE = {
     "mul_": lambda x: x.mul_(torch.tensor([1.0, 2.0, -3.0])),
     "div_": lambda x: x.div_(4),
     "neg_": lambda x: x.neg_(),
+    "zero_": lambda x: x.zero_(),
+    "fill_": lambda x: x.fill_(-3),
     "copy_": lambda x: x.copy_(torch.zeros(3)),
     "views": write_view,
     "base": write_base,
@@ -322,6 +330,28 @@ def test_p1_in_place_calls_refuse_what_torch_refuses():
     with pytest.raises(UnsupportedOperationError, match="plain tensor"):
         torch.ones(2).add_(x)
     equal(x, torch.tensor([1, 2]))
+
+
+def test_p1_ciphertexts_are_no_indices_and_are_not_read_as_other_dtypes():
+    i, x = torch.tensor([0, 1]).encrypt(PUBLIC), torch.tensor([1, 2])
+    for call in (
+        lambda: x[i], lambda: i[i], lambda: i.__setitem__(i, 1), lambda: x.gather(0, i), lambda: i.gather(0, i),
+        lambda: torch.repeat_interleave(i), lambda: i.view(torch.int32), lambda: i.view(torch.float64),
+        lambda: torch.where(i, x, x), lambda: x.masked_select(i), lambda: (i / 2).long(), lambda: i.requires_grad_(),
+        lambda: copy.copy(i).__reduce_ex__(2), lambda: x.__setitem__(0, i[0]),
+    ):  # fmt: skip
+        with pytest.raises(SyftError):
+            call()
+    equal(i, torch.tensor([0, 1]))
+
+
+@given(st.data())
+def test_p1_products_of_whole_matrices_are_exact(data):
+    bits = data.draw(st.integers(0, 40))
+    numbers = st.lists(st.integers(-(2**bits), 2**bits), min_size=6, max_size=6)
+    weights = torch.tensor(data.draw(numbers)).view(3, 2)
+    x = torch.tensor(data.draw(st.lists(st.integers(-1000, 1000), min_size=3, max_size=3)))
+    equal(x.encrypt(PUBLIC) @ weights, x @ weights)
 
 
 def test_p1_ciphertexts_are_not_multiplied():
@@ -459,10 +489,10 @@ def test_p1_a_missing_package_is_named_with_the_command(monkeypatch):
 
 
 def test_p1_the_same_results_without_gmpy2(monkeypatch):
-    from syft.he import ciphertexts, modular, paillier
+    from syft.he import ciphertexts, modular, paillier, weighted_sums
 
     plain = modular.Arithmetic(int, pow, lambda: None)
-    for module in (ciphertexts, paillier, sys_module("syft.he.paillier_tensor")):
+    for module in (ciphertexts, paillier, weighted_sums, sys_module("syft.he.paillier_tensor")):
         monkeypatch.setattr(module, "arithmetic", lambda: plain)
     monkeypatch.setattr(paillier, "modulus", paillier.Modulus)
     x = torch.tensor([[1.5, -2.0]])

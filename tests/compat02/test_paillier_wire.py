@@ -159,7 +159,6 @@ def test_p1_nodes_compute_on_ciphertexts_and_never_encrypt_private_data(hook):
         for call in (lambda: private.encrypt(PUBLIC), lambda: (x * private[0, :2]).get(), lambda: (x + private).get()):
             with pytest.raises(GetNotPermittedError):
                 call()
-        del x, weights, private
         forget(hook, alice)
 
 
