@@ -165,7 +165,7 @@ def add(x: Ciphertexts, y: Ciphertexts) -> Ciphertexts:
 
 
 def as_addend(x: Ciphertexts, plain: Any, call: str, sign: int = 1) -> Ciphertexts:
-    """Return a plain operand, or its negative, as ciphertexts with at least the scale of others, to be added to them."""
+    """Return a plain operand, or its negative, as ciphertexts to add to others, with at least their scale."""
     encoded = encode(x.key, plain, x.key.fraction, call)
     shift = max(0, x.scale - encoded.scale)
     values = objects([sign * number << shift for number in encoded.values.reshape(-1).tolist()], encoded.values.shape)
