@@ -13,7 +13,7 @@ from rich.table import Table
 
 from benchmarks.measure import Row
 
-SUITES = ("foundation", "plans", "mpc", "learn", "net", "fl")
+SUITES = ("foundation", "plans", "mpc", "learn", "net", "fl", "he")
 COLUMNS = ("what", "measured", "at most", "", "sides, medians")  # of a suite that has none of its own
 
 TITLE = f"torch {torch.__version__}, 1 thread"

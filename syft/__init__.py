@@ -33,6 +33,10 @@ from syft.federated.client import session as _session  # noqa: F401  (registers 
 from syft.federated.client.train_config import TrainConfig as TrainConfig
 from syft.grid.private_grid import PrivateGridNetwork as PrivateGridNetwork
 from syft.grid.public_grid import PublicGridNetwork as PublicGridNetwork
+from syft.he import movement as _movement  # noqa: F401  (registers the rules of PaillierTensor)
+from syft.he.paillier import keygen as keygen
+from syft.he.paillier_tensor import PaillierTensor as PaillierTensor
+from syft.he.pool import pool as pool
 from syft.hook import base as _base
 from syft.hook import modules as _modules  # noqa: F401  (registers the methods of Module)
 from syft.hook import torch_args as _torch_args  # noqa: F401  (registers the argument rules of torch)
@@ -113,6 +117,7 @@ __all__ = [
     "NumpyTensor",
     "ObjectPointer",
     "ObjectWrapper",
+    "PaillierTensor",
     "PlaceHolder",
     "Plan",
     "PlusIsMinusTensor",
@@ -146,10 +151,12 @@ __all__ = [
     "federated",
     "func2plan",
     "func2protocol",
+    "keygen",
     "linalg",
     "method2plan",
     "mpc",
     "nn",
+    "pool",
     "serialize",
 ]
 
@@ -166,7 +173,7 @@ _LAZY = {"WebsocketServerWorker": "syft.grid.websocket_server"}
 _PACKAGES = ("execution", "frameworks", "generic", "grid", "hook", "messaging", "serde", "workers")
 
 # Documented names that are not implemented yet.
-_MISSING = frozenset({"AutogradTensor", "keygen", "pool"})
+_MISSING = frozenset({"AutogradTensor"})
 
 if not TYPE_CHECKING:  # a type checker would accept any name
 

@@ -62,6 +62,7 @@ MOVED: dict[str, str] = {
     "syft.frameworks.torch.tensors.interpreters.placeholder": "syft.tensors.placeholder",
     "syft.frameworks.torch.tensors.interpreters.polynomial": "syft.tensors.polynomial",
     "syft.frameworks.torch.tensors.interpreters.Polynomial": "syft.tensors.polynomial",
+    "syft.frameworks.torch.tensors.interpreters.paillier": "syft.he.paillier_tensor",
     "syft.frameworks.torch.tensors.interpreters.abstract": "syft.core.tensor",
     "syft.frameworks.torch.tensors.interpreters.pointer": "syft.pointers.pointer_tensor",
     "syft.frameworks.torch.tensors.interpreters.multi_pointer": "syft.pointers.multi_pointer",
@@ -85,6 +86,8 @@ MOVED: dict[str, str] = {
     "syft.frameworks.torch.crypto.securenn": "syft.mpc.compat.securenn",
     "syft.frameworks.torch.crypto.spdz": "syft.mpc.compat.spdz",
     "syft.frameworks.torch.crypto.fss": "syft.mpc.compat.fss",
+    "syft.frameworks.torch.he": "syft.he",
+    "syft.frameworks.torch.he.paillier": "syft.he.paillier",
     # privacy
     "syft.frameworks.torch.dp": "syft.dp",
     "syft.frameworks.torch.dp.pate": "syft.dp.pate",

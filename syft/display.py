@@ -82,6 +82,9 @@ def chain_html(tensor: Any) -> str:
         rows.append((getattr(type(last), "child_keys", "at"), " ".join(map(str, link))))
     else:
         names.append(type(link).__name__)
+    ciphertexts = getattr(last, "ciphertexts", None)
+    if ciphertexts is not None:
+        rows.append(("public key", ciphertexts.key))
     provider = getattr(last, "crypto_provider", None)
     if provider is not None:
         rows.append(("crypto provider", getattr(provider, "id", provider)))

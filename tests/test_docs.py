@@ -38,6 +38,7 @@ def fresh_names(hook):
         "README.md",
         "docs/tutorials/guide.md",
         "docs/how-to/linear-regression.md",
+        "docs/how-to/paillier.md",
         "docs/how-to/serving.md",
         "docs/how-to/grid.md",
         "docs/how-to/federated.md",

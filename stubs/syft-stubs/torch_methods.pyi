@@ -186,17 +186,17 @@ class TensorMethods:
     ) -> AdditiveSharingTensor | FixedPrecisionTensor: ...
     def share_(self, *owners: _Workers, **kwargs: Any) -> Self:
         """Become the shared tensor, in place."""
-    def encrypt(self, protocol: str = "mpc", inplace: bool = False, **kwargs: Any) -> Tensor:
-        """Encode and share in one call.
+    def encrypt(self, protocol: Any = "mpc", inplace: bool = False, **kwargs: Any) -> Tensor:
+        """Encrypt with a public key, or encode and share in one call.
 
         Args:
-            protocol: "mpc", or the protocol of comparisons: "beaver", "snn", "fss".
-            inplace: become the shared tensor.
-            **kwargs: `workers`, `crypto_provider`, `requires_grad`, `insecure`; and `base`, `precision_fractional`,
-                `field` of the encoding.
+            protocol: a public key of `sy.keygen`; "mpc", or the protocol of comparisons: "beaver", "snn", "fss".
+            inplace: become the encrypted tensor.
+            **kwargs: `public_key`; or `workers`, `crypto_provider`, `requires_grad`, `insecure`, and `base`,
+                `precision_fractional`, `field` of the encoding.
         """
-    def decrypt(self, inplace: bool = False, **kwargs: Any) -> Tensor:
-        """Fetch the shares and decode."""
+    def decrypt(self, private_key: Any = None, inplace: bool = False, **kwargs: Any) -> Tensor:
+        """Decrypt with a private key, or fetch the shares and decode."""
     def private_tensor(self, *args: str, allowed_users: str | Iterable[str] = (), no_wrap: bool = False) -> Tensor:
         """Make this tensor private: it computes as before, and only the users it names can fetch it.
 

@@ -22,7 +22,7 @@ Example:
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -67,6 +67,8 @@ class AbstractTensor(AbstractObject):
     priority: ClassVar[int] = 1
     # Whether tags and descriptions of a chain are those of this link.
     carries_labels: ClassVar[bool] = False
+    # Name of a ufunc of numpy -> the operator that computes it on tensors, for `numpy_scalar * x`.
+    numpy_operators: ClassVar[Mapping[str, Callable[..., Any]]] = {}
     _rules: ClassVar[dict[Any, Rule]] = {}
     # Set when a call changed shape, dtype or requires_grad in place, so that the shell must follow.
     reshaped = False

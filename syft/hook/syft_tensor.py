@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from syft.core import observers
@@ -147,7 +148,10 @@ class SyftTensor(torch.Tensor):
         return array if dtype is None else array.astype(dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: object, **kwargs: object) -> Any:
-        """Refuse numpy's arithmetic: it works on arrays that are here."""
+        """Refuse numpy's arithmetic, which works on arrays that are here; a link may have operators for it."""
+        operator = self.child.numpy_operators.get(ufunc.__name__)
+        if operator is not None and method == "__call__" and not kwargs:
+            return operator(*[torch.as_tensor(v) if isinstance(v, np.generic | np.ndarray) else v for v in inputs])
         places = [
             f"argument {i} is in {value!r}" if isinstance(value, SyftTensor) else f"argument {i} is a local array"
             for i, value in enumerate(inputs)

@@ -15,6 +15,9 @@ import torch
 from syft.core.context import acting_as
 from syft.core.tensor import AbstractTensor
 from syft.exceptions import CommandNotAllowedError, SyftError, UnsupportedOperationError, WorkerNotFoundError
+from syft.he.methods import decrypt_tensor, encrypt_tensor
+from syft.he.paillier import is_private_key, is_public_key
+from syft.he.paillier_tensor import PaillierTensor
 from syft.hook import base
 from syft.hook import optimizers as _optimizers  # noqa: F401  (fills the table of optimizer hooks first)
 from syft.hook.allowed_functions import register_command
@@ -157,15 +160,16 @@ class EncryptionMethods:
         return _become(self, self.share(*owners, **options))
 
     def encrypt(
-        self: Any, protocol: str = "mpc", inplace: bool = False, workers: Sequence[WorkerOrId] = (),
+        self: Any, protocol: Any = "mpc", inplace: bool = False, workers: Sequence[WorkerOrId] = (),
         crypto_provider: WorkerOrId | None = None, requires_grad: bool = False, insecure: bool = False,
         base: int | None = None, precision_fractional: int | None = None, field: int | None = None,
         kappa: int | None = None, public_key: object = None,
     ) -> Any:  # fmt: skip
-        """Encode and share in one call.
+        """Encrypt with a public key: `x.encrypt(public_key)`; or encode and share in one call.
 
         Args:
-            protocol: "mpc", or the comparison protocol: "beaver", "snn", "fss".
+            protocol: a public key, or "paillier" with `public_key`; "mpc", or the comparison protocol: "beaver",
+                "snn", "fss".
             inplace: encrypt this tensor in place.
             workers: the parties, two workers or more.
             crypto_provider: as for `share`.
@@ -175,12 +179,19 @@ class EncryptionMethods:
             precision_fractional: as for `fix_precision`.
             field: as for `fix_precision`.
             kappa: as for `fix_precision`.
-            public_key: of a protocol that is not supported.
+            public_key: a Paillier key of `sy.keygen`.
         """
+        if is_public_key(protocol) or is_private_key(protocol):
+            protocol, public_key = "paillier", protocol
+        if protocol == "paillier" or (public_key is not None and not workers):
+            return _become(self, encrypt_tensor(self, public_key)) if inplace else encrypt_tensor(self, public_key)
         if protocol not in ("mpc", "beaver", "snn", "fss"):
             raise UnsupportedOperationError(f"encrypt(protocol={protocol!r})", "torch.Tensor", "Use protocol='mpc'.")
         if not workers:
-            raise SyftError("encrypt() needs workers: x.encrypt(workers=[alice, bob], crypto_provider=carol).")
+            raise SyftError(
+                "encrypt() needs workers, x.encrypt(workers=[alice, bob], crypto_provider=carol), "
+                "or a public key: x.encrypt(public_key)."
+            )
         options = _given(base=base, precision_fractional=precision_fractional, field=field, kappa=kappa)
         encrypted = self.fix_prec(**options).share(
             *workers,
@@ -191,14 +202,17 @@ class EncryptionMethods:
         )
         return _become(self, encrypted) if inplace else encrypted
 
-    def decrypt(self: Any, inplace: bool = False, protocol: str = "mpc", private_key: object = None) -> Any:
-        """Fetch the shares and decode.
+    def decrypt(self: Any, private_key: object = None, inplace: bool = False, protocol: str = "mpc") -> Any:
+        """Decrypt with a private key: `x.decrypt(private_key)`; or fetch the shares and decode.
 
         Args:
+            private_key: the Paillier key of `sy.keygen` that belongs to the public key.
             inplace: decrypt this tensor in place.
             protocol: ignored; accepted for compatibility.
-            private_key: ignored; accepted for compatibility.
         """
+        if private_key is not None or protocol == "paillier" or isinstance(_link(self), PaillierTensor):
+            decrypted = decrypt_tensor(self, private_key)
+            return _become(self, decrypted) if inplace else decrypted
         fetched = self.get()
         decrypted = fetched.float_prec() if isinstance(_link(fetched), ENCODED) else fetched
         return _become(self, decrypted) if inplace else decrypted

@@ -52,7 +52,9 @@ class TypeCodec(NamedTuple):
 BY_TYPE: dict[type, RegisteredType] = {}
 BY_CODE: dict[int, RegisteredType] = {}
 FORCED: dict[type, RegisteredType] = {}
-REFUSED: dict[type, str] = {}
+REFUSED: dict[type | str, str] = {}
+# Full name of a class of an optional package -> its entry; the package need not be imported.
+BY_NAME: dict[str, RegisteredType] = {}
 
 
 K = TypeVar("K")
@@ -92,6 +94,7 @@ def register(
     force_simplify: Simplifier | None = None,
     force_detail: Detailer | None = None,
     screen: Screen | None = None,
+    foreign: str | None = None,
 ) -> None:
     """Make objects of a class serializable.
 
@@ -106,6 +109,7 @@ def register(
         force_simplify: splits an object for a full copy.
         force_detail: rebuilds a full copy.
         screen: checks the received parts, code first, before any of them is rebuilt.
+        foreign: full name of a class of an optional package that shares this entry.
     """
     row = RegisteredType(code, cls, _own(cls, "simplify", simplify), _own(cls, "detail", detail), exact, screen)
     classes = (cls, *aliases)
@@ -130,6 +134,8 @@ def register(
     BY_CODE[code] = row
     for each in classes:
         BY_TYPE[each] = row
+    if foreign is not None:
+        BY_NAME[foreign] = row
 
 
 def unregister(cls: type) -> None:
@@ -161,20 +167,20 @@ def serializes(cls: type, *, code: int, exact: bool = False) -> Callable[[C], C]
     return decorate
 
 
-def refuse(cls: type, reason: str) -> None:
-    """Set the reason of the error for objects of this class or a subclass."""
+def refuse(cls: type | str, reason: str) -> None:
+    """Set the reason of the error for objects of this class, or of this full name, or a subclass."""
     REFUSED[cls] = reason
 
 
 def row_for(cls: type) -> RegisteredType:
     """Return the entry of a class, or of its nearest registered base class."""
     for base in cls.__mro__:
-        row = BY_TYPE.get(base)
+        row = BY_TYPE.get(base) or BY_NAME.get(_name(base))
         if row is not None:
             if row.exact and base is not cls:
                 break
             return row
-        reason = REFUSED.get(base)
+        reason = REFUSED.get(base) or REFUSED.get(_name(base))
         if reason is not None:
             raise SerdeError(f"{_name(cls)} can't be serialized: {reason}")
     raise SerdeError(

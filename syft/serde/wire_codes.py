@@ -20,6 +20,8 @@ from torch.jit._trace import TopLevelTracedModule
 from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
 from syft.core.string import String
 from syft.exceptions import GetNotPermittedError, ResponseSignatureError, SerdeError
+from syft.he.paillier import PRIVATE_KEY, PublicKeyCodec
+from syft.he.paillier_tensor import PaillierTensor
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging import hosting as h
 from syft.messaging import message as m
@@ -97,6 +99,7 @@ CODES: dict[int, type | str] = {
     65: AdditiveSharingTensor,
     66: PolynomialTensor,
     67: PrivateTensor,
+    75: PaillierTensor,
     80: ObjectPointer,
     81: PointerTensor,
     82: MultiPointerTensor,
@@ -158,6 +161,7 @@ CODES: dict[int, type | str] = {
     231: LargePrecisionTensor,
     232: CRTPrecisionTensor,
     233: NumpyTensor,
+    175: PublicKeyCodec,
 }
 # Types that do not bring `simplify` and `detail` of their own.
 CODECS: dict[type, TypeCodec] = native_serde.CODECS | numpy_serde.CODECS | torch_serde.CODECS | exception_serde.CODECS
@@ -170,11 +174,12 @@ def _register_types() -> None:
             continue
         codec = CODECS.get(cls)
         if codec is None:
-            register(cls, code=code, screen=SCREENS.get(cls))
+            register(cls, code=code, screen=SCREENS.get(cls), foreign=getattr(cls, "foreign", None))
         else:
             register(cls, code=code, **codec._asdict())
     for cls, reason in torch_serde.REFUSALS.items():
         refuse(cls, reason)
+    refuse(PRIVATE_KEY, "a private key never leaves. Fetch the tensor and decrypt it here: x.get().decrypt(key).")
 
 
 _register_types()

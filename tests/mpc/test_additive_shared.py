@@ -172,8 +172,10 @@ def test_encrypt_and_decrypt(cast, nothing_left):
     assert torch.tensor([3]).share(bob, alice).decrypt().tolist() == [3]
     with pytest.raises(SyftError, match="needs workers"):
         torch.ones(1).encrypt()
-    with pytest.raises(UnsupportedOperationError, match="paillier"):
+    with pytest.raises(SyftError, match="needs a public key"):
         torch.ones(1).encrypt(protocol="paillier", public_key=None)
+    with pytest.raises(UnsupportedOperationError, match="nothing"):
+        torch.ones(1).encrypt(protocol="nothing", workers=[bob, alice])
     del x, y
     nothing_left(*cast)
 

@@ -21,6 +21,7 @@ from syft.core.string import String
 from syft.core.tensor import AbstractTensor
 from syft.exceptions import IdNotUniqueError, QuotaExceededError
 from syft.federated.client.stored_dataset import StoredDataset
+from syft.he.paillier_tensor import PaillierTensor
 from syft.hook.syft_tensor import SyftTensor
 from syft.hosting.server import Hosted
 from syft.messaging.plan.plan import Plan
@@ -62,6 +63,8 @@ def memory_of(obj: object) -> dict[int, int]:
         storage = obj.untyped_storage()  # the common case, on the path of every call
         address = storage.data_ptr()
         return {address: storage.nbytes()} if address else {}
+    if isinstance(obj, PaillierTensor):
+        return obj.memory()
     if isinstance(obj, SyftTensor):
         return memory_of(obj.__dict__.get("child"))
     if isinstance(obj, torch.Tensor):

@@ -208,6 +208,7 @@ def chains(me: Any, bob: Any, alice: Any) -> dict[int, list[Any]]:
     shared = torch.ones(2).fix_precision().share(bob, alice)
     large = torch.tensor([1.5, -9e16]).fix_precision(precision_fractional=128, internal_type=torch.int16)
     residues = torch.tensor([3, -4]).fix_precision(storage="crt")
+    key, _private = sy.keygen(n_length=256)
     return {
         60: [sy.LoggingTensor(id="l").on(torch.ones(2)), tensor],
         61: [sy.LoggingTensor(id="l", tags=["#l"], description="d").on(torch.ones(2), wrap=False)],
@@ -217,6 +218,8 @@ def chains(me: Any, bob: Any, alice: Any) -> dict[int, list[Any]]:
         65: [shared.child.child, torch.arange(3).share(bob, alice, crypto_provider=me, protocol="fss").child],
         66: [sy.PolynomialTensor(id=3).add_function("sigmoid", 3, [[-4, 0], [0, 4]]).on(torch.ones(2), wrap=False)],
         67: [sy.PrivateTensor(id=4, allowed_users=["alice", 7], tags=["#p"]).on(torch.ones(2), wrap=False)],
+        75: [torch.tensor([1.5, -2.0]).tag("#e").encrypt(key).child, torch.arange(2).encrypt(key).child + 1],
+        175: [key],
         80: [sy.ObjectPointer(bob, WIDE, me, id="p", garbage_collect_data=False)],
         81: [tensor.child],
         82: [torch.ones(2).tag("#m").send(bob, alice).child],

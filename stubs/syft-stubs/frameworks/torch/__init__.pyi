@@ -5,6 +5,7 @@ from syft.frameworks.torch import dp as dp
 from syft.frameworks.torch import federated as federated
 from syft.frameworks.torch import fl as fl
 from syft.frameworks.torch import functions as functions
+from syft.frameworks.torch import he as he
 from syft.frameworks.torch import hook as hook
 from syft.frameworks.torch import hook_args as hook_args
 from syft.frameworks.torch import linalg as linalg

@@ -76,7 +76,16 @@ _FRESH = frozenset(
 ) | frozenset(f"__{name}__" for name in "eq ne lt le gt ge neg invert".split())  # fmt: skip
 _PREFIXES = ("torch.", "str.")
 _KNOWN_COMMANDS = frozenset(
-    {RUN_PLAN, PLAN_PARAMETERS, COPY_PLAN, "syft.tag", "syft.describe", "syft.fix_precision", "syft.float_precision"}
+    {
+        RUN_PLAN,
+        PLAN_PARAMETERS,
+        COPY_PLAN,
+        "syft.tag",
+        "syft.describe",
+        "syft.fix_precision",
+        "syft.float_precision",
+        "syft.encrypt_paillier",
+    }
 )
 
 

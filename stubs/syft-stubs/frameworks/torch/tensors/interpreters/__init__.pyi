@@ -7,6 +7,7 @@ from syft.frameworks.torch.tensors.interpreters import large_precision as large_
 from syft.frameworks.torch.tensors.interpreters import multi_pointer as multi_pointer
 from syft.frameworks.torch.tensors.interpreters import native as native
 from syft.frameworks.torch.tensors.interpreters import numpy as numpy
+from syft.frameworks.torch.tensors.interpreters import paillier as paillier
 from syft.frameworks.torch.tensors.interpreters import placeholder as placeholder
 from syft.frameworks.torch.tensors.interpreters import plusisminus as plusisminus
 from syft.frameworks.torch.tensors.interpreters import pointer as pointer
