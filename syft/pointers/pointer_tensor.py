@@ -12,6 +12,7 @@ from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor
 from syft.exceptions import InvalidTensorForRemoteGetError
 from syft.pointers.lease import Lease
+from syft.pointers.moves import Move, check_differentiable, link_local
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_rules import RULES, set_attribute
 from syft.pointers.remote_call import call, pointer_kinds
@@ -34,6 +35,8 @@ class PointerTensor(ObjectPointer, AbstractTensor):
     """
 
     priority: ClassVar[int] = 0
+    # Moves that gradients of this tensor flow back through.
+    _moves: tuple[Move, ...] = ()
 
     def __init__(
         self,
@@ -127,18 +130,41 @@ class PointerTensor(ObjectPointer, AbstractTensor):
             "garbage_collect_data": self.garbage_collect_data,
         }
 
-    def move(self, location: BaseWorker | ObjectId, requires_grad: bool | None = None) -> Any:
+    def move(self, location: BaseWorker | ObjectId, requires_grad: bool = False) -> Any:
         """Move the remote tensor to another worker and return a pointer to it there.
 
         A move to its own worker does nothing; a move to the local worker is `.get()`.
+
+        Args:
+            location: the receiving worker.
+            requires_grad: whether gradients flow back through the move. This tensor then stays, its copy requires a
+                gradient, and backward passes at the new worker continue at this one.
         """
         destination = self._owner.get_worker(location, fail_hard=True)
+        if requires_grad:
+            return self._move_with_gradient(destination)
         if destination is self.location:
             return self
         if destination is self._owner:
             return self.get()
         source = self if self.point_to_attr is None else self.copy()
         return source._hand_over(destination)
+
+    def _move_with_gradient(self, destination: BaseWorker) -> Any:
+        meta = self.tensor_meta()
+        check_differentiable(meta, "move")
+        if destination is self.location:
+            return self if meta.requires_grad else call(_Tensor.requires_grad_, (self,), {})
+        copy = call(_Tensor.detach, (self,), {})
+        moved = copy.get() if destination is self._owner else copy._hand_over(destination)
+        if meta.requires_grad:
+            call(_Tensor.retain_grad, (self,), {})  # it has a gradient afterwards, also if it is a result
+        if destination is self._owner:
+            return link_local(moved, self, call)
+        call(_Tensor.requires_grad_, (moved,), {})
+        moved.reshaped = False
+        Move(self, moved)
+        return moved
 
     def _hand_over(self, destination: BaseWorker) -> PointerTensor:
         self.lease.check()
