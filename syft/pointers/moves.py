@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from syft.core.references import TensorMeta
 
 _Tensor: Any = torch.Tensor
+# The position of `retain_graph` in torch.Tensor.backward and torch.autograd.backward; `create_graph` follows.
+_RETAIN_GRAPH = 2
 _numbers = itertools.count()
 # All moves that a pointer still carries. Calls look for moves among their arguments only if there are any.
 ALIVE: weakref.WeakSet[Move] = weakref.WeakSet()
@@ -83,11 +85,22 @@ def carry(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any)
     found = moves_of((args, kwargs)) if torch.is_grad_enabled() else ()
     if not found:
         return
-    written = args[:1] if name.endswith("__setitem__") else ()
-    for leaf in iter_tensors((written, result)):
+    written = list(args[:1]) if name.endswith("__setitem__") else []
+    for leaf in iter_tensors(result):
         meta = getattr(leaf, "_meta", None)
         if meta is None or meta.requires_grad:
-            leaf._moves = tuple(dict.fromkeys((*getattr(leaf, "_moves", ()), *found)))
+            written.append(leaf)
+    for leaf in written:
+        leaf._moves = tuple(dict.fromkeys((*getattr(leaf, "_moves", ()), *found)))
+
+
+def leads_back(moves: tuple[Move, ...], worker: object) -> bool:
+    """Return whether a pass through moves comes to a worker, now or further back."""
+    return any(
+        move.source_worker is worker
+        or (move.source_worker is not None and leads_back(moves_of((move.source,)), worker))
+        for move in moves
+    )
 
 
 class BackwardPass:
@@ -102,12 +115,23 @@ class BackwardPass:
         # Gradients of copies that the pass has not gone back through yet.
         self._pending: dict[Move, Any] = {}
 
-    def run(self, roots: object, differentiate: Callable[[], object]) -> None:
-        """Run a backward pass from roots at one worker, and continue it at the sources of all copies it reaches."""
-        moves = moves_of(roots)
+    def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Run a user's call of `backward`, and continue it at the sources of all copies that it reaches."""
+        moves = moves_of((args, kwargs))
         for move in moves:
             move.check()
-        self._differentiate(moves, differentiate)
+        if kwargs.get("create_graph") or (len(args) > _RETAIN_GRAPH + 1 and args[_RETAIN_GRAPH + 1]):
+            raise SyftError(_NO_GRAPH)
+        if leads_back(moves, moves[0].copy.location):  # the graph may be needed again when the pass comes back
+            if len(args) > _RETAIN_GRAPH:
+                args = (*args[:_RETAIN_GRAPH], True, *args[_RETAIN_GRAPH + 1 :])
+            else:
+                kwargs = {**kwargs, "retain_graph": True}
+        self._differentiate(moves, lambda: self._call(function, args, kwargs))
+        self.finish()
+
+    def finish(self) -> None:
+        """Go back through all moves that the pass has reached."""
         while self._pending:
             self._go_back(self._latest())
 
@@ -135,8 +159,6 @@ class BackwardPass:
         gradient = copy._grad()
         if gradient is None:
             return None
-        if gradient.tensor_meta().requires_grad:
-            raise SyftError(_NO_GRAPH)
         taken = self._call(_Tensor.detach, (gradient,), {})
         self._call(_Tensor.grad.__set__, (copy, None), {})
         return taken
@@ -203,7 +225,8 @@ def link_local(local: torch.Tensor, source: Any, call: Callable[..., Any]) -> to
         source.lease.check()
         backward = BackwardPass(call)
         sent = source._owner.send(gradient.detach(), source.location)
-        backward.run((), lambda: backward.add([(source, sent)]))
+        backward.add([(source, sent)])
+        backward.finish()
 
     local.requires_grad_()
     local.register_hook(go_back)  # type: ignore[no-untyped-call]

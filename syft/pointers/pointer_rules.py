@@ -72,9 +72,8 @@ def set_attribute(pointer: ObjectPointer, name: str, value: object) -> None:
 @rule(_Tensor.backward, torch.autograd.backward)
 def backward(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Run a backward pass with one message, or with more if it goes back through moves to other workers."""
-    roots = args[:1] if args else kwargs.get("tensors")
-    if moves_of(roots):
-        BackwardPass(call).run(roots, lambda: call(function, args, kwargs))
+    if moves_of((args, kwargs)):
+        BackwardPass(call).run(function, args, kwargs)
     else:
         call(function, args, kwargs)
 

@@ -92,6 +92,8 @@ class TorchTensor:
             private.check_send(user)
         owner = local_worker()
         body = _differentiable_copy(self) if requires_grad else self
+        if requires_grad and self.requires_grad and not inplace:
+            self.retain_grad()  # it has a gradient afterwards, also if it is a result
         pointers = [
             owner.send(body, worker, garbage_collect_data=garbage_collect_data) for worker in _flatten(location)
         ]
@@ -284,14 +286,12 @@ def _sent_to_role(tensor: torch.Tensor, location: tuple[Any, ...]) -> Any:
 
 
 def _differentiable_copy(tensor: Any) -> torch.Tensor:
-    """Return a leaf with the values and labels of a tensor, to be sent; the tensor keeps its gradient afterwards."""
+    """Return a leaf with the values and labels of a tensor, to be sent."""
     link = link_of(tensor)
     if link is not None:
         hint = "Use move()." if isinstance(link, PointerTensor) else "Send the plain tensor."
         raise UnsupportedOperationError("send(requires_grad=True)", type(link).__name__, hint)
     check_differentiable(tensor, "send")
-    if tensor.requires_grad:
-        tensor.retain_grad()
     id_of(tensor)
     leaf = tensor.detach()
     leaf = torch.nn.Parameter(leaf) if isinstance(tensor, torch.nn.Parameter) else leaf.requires_grad_()
