@@ -15,6 +15,9 @@ from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
 _CONTROL = frozenset({"Cc", "Zl", "Zp", "Cs"})
 _REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 ID, TAGS, DESCRIPTION, OWNER = "_syft_id", "_syft_tags", "_syft_description", "_syft_owner"
+PRIVATE = "_syft_private"
+# Whether a tensor of this process was ever made private; calls look for private arguments only then.
+_any_private = [False]
 
 
 def printable(text: object) -> str:
@@ -116,7 +119,26 @@ def check_labels(obj_id: object, tags: object, description: object) -> None:
 
 def copy_labels(source: object, target: object) -> None:
     """Give one tensor the id, tags and description of another."""
-    for name in (ID, TAGS, DESCRIPTION):
+    for name in (ID, TAGS, DESCRIPTION, PRIVATE):
         if name in source.__dict__:
             value = source.__dict__[name]
             target.__dict__[name] = set(value) if name == TAGS else value
+
+
+def set_private(tensor: torch.Tensor, value: bool) -> None:
+    """Set whether the worker that holds a tensor keeps it from its clients."""
+    if value:
+        _any_private[0] = True
+        tensor.__dict__[PRIVATE] = True
+    else:
+        tensor.__dict__.pop(PRIVATE, None)
+
+
+def is_private(obj: object) -> bool:
+    """Return whether the worker that holds an object keeps it from its clients."""
+    return _any_private[0] and isinstance(obj, torch.Tensor) and PRIVATE in obj.__dict__
+
+
+def any_private() -> bool:
+    """Return whether a tensor of this process was ever made private."""
+    return _any_private[0]

@@ -10,7 +10,7 @@ import torch
 from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor
-from syft.exceptions import InvalidTensorForRemoteGetError
+from syft.exceptions import GetNotPermittedError, InvalidTensorForRemoteGetError
 from syft.pointers.lease import Lease
 from syft.pointers.moves import Move, check_differentiable, link_local
 from syft.pointers.object_pointer import ObjectPointer
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 _Tensor: Any = torch.Tensor
+# The command that makes a remote tensor private.
+MAKE_PRIVATE = "syft.make_private"
 
 
 class PointerTensor(ObjectPointer, AbstractTensor):
@@ -37,6 +39,7 @@ class PointerTensor(ObjectPointer, AbstractTensor):
     priority: ClassVar[int] = 0
     # Moves that gradients of this tensor flow back through.
     _moves: tuple[Move, ...] = ()
+    _is_private = False
 
     def __init__(
         self,
@@ -113,6 +116,20 @@ class PointerTensor(ObjectPointer, AbstractTensor):
     @data.setter
     def data(self, value: object) -> None:
         self.setattr("data", value)
+
+    @property
+    def private(self) -> bool:
+        """Whether this pointer made the remote tensor private: its worker then releases it to no client."""
+        return self._is_private
+
+    @private.setter
+    def private(self, value: bool) -> None:
+        if not value:
+            raise GetNotPermittedError(
+                "A pointer can't set private = False. The owner of the worker can, on the tensor at the worker."
+            )
+        self.lease.stream.run(MAKE_PRIVATE, (self.ref(),), {}, None)
+        self._is_private = True
 
     def setattr(self, name: str, value: object) -> None:
         """Set `grad`, `data` or `requires_grad` of the remote tensor."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from syft.core import labels
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
-from syft.exceptions import SyftError
+from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.hook import base
 from syft.hook.patches import Computed
 from syft.hook.syft_tensor import SyftTensor
@@ -80,6 +80,31 @@ class IdentityMethods:
             self.__dict__[labels.TAGS] = set(tags or ())
         else:
             link.tags = set(tags or ())
+
+    @property
+    def private(self) -> bool:
+        """Whether the worker that holds this tensor keeps it from its clients.
+
+        The flag travels with a tensor that is sent. Results computed from the tensor are not private; those of
+        `private_tensor(allowed_users=[...])` are.
+        """
+        link = link_of(self)
+        return labels.is_private(self) if link is None else bool(getattr(link, "private", False))
+
+    @private.setter
+    def private(self: Any, value: bool) -> None:
+        link = link_of(self)
+        if link is None:
+            labels.set_private(self, value)
+        elif isinstance(link, ObjectPointer):
+            link.private = value  # type: ignore[attr-defined]
+        elif isinstance(link, MultiPointerTensor):
+            for pointer in link.pointers():
+                pointer.private = value
+        else:
+            raise UnsupportedOperationError(
+                "x.private = ...", type(link).__name__, "Use x.private_tensor(allowed_users=[...])."
+            )
 
     @Computed
     def location(self) -> Any:

@@ -13,7 +13,7 @@ import torch
 from syft.codes import PLAN_CMDS, TENSOR_SERIALIZATION
 from syft.core.context import local_worker, refuse_while_recording
 from syft.core.id_provider import ID_PROVIDER, ObjectId
-from syft.core.labels import id_of, tags_of
+from syft.core.labels import id_of, is_private, tags_of
 from syft.core.object import AbstractObject
 from syft.core.object_storage import ObjectStorage
 from syft.core.references import Ref, TensorMeta
@@ -32,6 +32,7 @@ from syft.workers.access.policy import ALLOW_ALL, ReleasePolicy
 from syft.workers.address_book import AddressBook
 from syft.workers.execution.copies import prepare_transfer, warn_if_graph
 from syft.workers.execution.execute import kind_of, resolve
+from syft.workers.execution.private_flag import keep_private_at
 from syft.workers.execution.router import PLAN_COMMANDS, route
 from syft.workers.execution.session import Session
 from syft.workers.transport.request_codec import answer
@@ -249,10 +250,15 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         """
         stream = self.stream_to(destination)
         prepare_transfer(obj, destination)
-        stream.store(obj, obj_id, published, claimant)
+        if is_private(obj):
+            keep_private_at(stream, obj, obj_id, published)
+        else:
+            stream.store(obj, obj_id, published, claimant)
         lease = Lease(stream, obj_id, owned=not published)
         meta = TensorMeta.of_copy(obj) if isinstance(obj, torch.Tensor) else None
         pointer = pointer_kinds[kind_of(obj)]._attach(lease, self, meta)
+        if is_private(obj):
+            pointer._is_private = True
         pointer.tags, pointer.description = set(tags_of(obj)), getattr(obj, "description", None)
         return pointer
 
@@ -260,6 +266,9 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         """Send several tensors to a worker with one message, and return pointers to them."""
         stream = self.stream_to(destination)
         ids = [self._id_for(obj, destination) for obj in objects]
+        if any(is_private(obj) for obj in objects):
+            pairs = zip(objects, ids, strict=True)
+            return [self.send_object(obj, destination, obj_id, not garbage_collect_data) for obj, obj_id in pairs]
         stream.store_many(list(zip(objects, ids, strict=True)))
         leases = [Lease(stream, obj_id, owned=garbage_collect_data) for obj_id in ids]
         kind = pointer_kinds["tensor"]
