@@ -26,6 +26,7 @@ from syft.pointers.remote_call import call_by_name
 from syft.tensors import native as _native  # noqa: F401  (fills the table of tensor methods first)
 from syft.tensors.additive_shared import FIELD, AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
+from syft.tensors.private import PrivateTensor
 from syft.workers.base import BaseWorker
 from syft.workers.delegation.introduction import introduce
 from syft.workers.execution.execute import WORKER_COMMANDS
@@ -93,9 +94,10 @@ class EncryptionMethods:
         link = _link(self)
         if isinstance(link, PointerTensor | MultiPointerTensor):
             return _run_at_holder(FLOAT_PRECISION, link, (), {}, False)
-        if not isinstance(link, FixedPrecisionTensor):
+        if not isinstance(link, FixedPrecisionTensor | PrivateTensor):
             raise SyftError("This tensor is not encoded in fixed precision, so there is nothing to decode.")
         decoded = link.float_precision()
+        decoded = decoded.wrap() if isinstance(decoded, AbstractTensor) else decoded  # private tensors stay private
         return decoded.requires_grad_() if self.requires_grad and self.is_leaf else decoded
 
     float_precision = float_prec
