@@ -16,6 +16,7 @@ from syft.core import tensor as links
 from syft.core.providers import providers
 from syft.core.tensor import AbstractTensor, Level, Rule
 from syft.core.trees import SCALARS, iter_tensors, map_tensors
+from syft.core.wide_int import WideInt
 from syft.exceptions import UnsupportedOperationError
 
 # Operators reach links under the name Python uses; rules are written under the name people use.
@@ -222,6 +223,8 @@ def give_methods(cls: type[AbstractTensor], names: str) -> None:
 
 def _method(name: str, function: Callable[..., Any]) -> Any:
     def method(self: Any, *args: object, **kwargs: object) -> Any:
+        if args and type(args[0]) is WideInt:
+            return WideInt.__torch_function__(method, (), (self, *args), kwargs)
         return run(function, (self, *args), kwargs)
 
     method.__name__ = name

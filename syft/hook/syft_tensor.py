@@ -19,6 +19,7 @@ from syft.core.labels import check_labels
 from syft.core.providers import providers
 from syft.core.tensor import AbstractTensor, Level
 from syft.core.trees import SCALARS, map_tensors
+from syft.core.wide_int import WideInt
 from syft.exceptions import SyftError, TensorsNotCollocatedError, UnsupportedOperationError
 from syft.hook.composed import COMPOSED
 from syft.hook.module_path import describe_place
@@ -79,6 +80,8 @@ class SyftTensor(torch.Tensor):
             kwargs = inner_kwargs = kwargs or {}
         else:
             kwargs = kwargs or {}
+            if any(type(arg) is WideInt for arg in args):
+                return WideInt.__torch_function__(func, types, args, kwargs)
             inner_args, inner_kwargs = _unwrap_nested((args, kwargs), shells)
             link = deciding_link(inner_args, inner_kwargs)
         if link is None or link.level is not Level.API:
