@@ -93,7 +93,7 @@ class ObjectPointer(AbstractObject):
             (stream.claim if owned else stream.publish)(self.id_at_location)
         self.lease.owned = owned
 
-    gc = garbage_collect_data
+    gc = garbage_collection = garbage_collect_data
 
     def set_garbage_collect_data(self, value: bool) -> None:
         """Set whether the remote object is deleted with its last pointer."""

@@ -16,6 +16,7 @@ from syft.pointers.moves import Move, check_differentiable, link_local
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_rules import RULES, set_attribute
 from syft.pointers.remote_call import call, pointer_kinds
+from syft.pointers.shell_methods import ShellMethods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -27,7 +28,7 @@ _Tensor: Any = torch.Tensor
 MAKE_PRIVATE = "syft.make_private"
 
 
-class PointerTensor(ObjectPointer, AbstractTensor):
+class PointerTensor(ObjectPointer, ShellMethods):
     """A reference to a tensor at another worker.
 
     Shape, dtype and device are known without a message. See ObjectPointer for the arguments.

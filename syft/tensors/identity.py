@@ -96,11 +96,8 @@ class IdentityMethods:
         link = link_of(self)
         if link is None:
             labels.set_private(self, value)
-        elif isinstance(link, ObjectPointer):
-            link.private = value  # type: ignore[attr-defined]
-        elif isinstance(link, MultiPointerTensor):
-            for pointer in link.pointers():
-                pointer.private = value
+        elif isinstance(link, ObjectPointer | MultiPointerTensor):
+            link.private = value  # type: ignore[union-attr]
         else:
             raise UnsupportedOperationError(
                 "x.private = ...", type(link).__name__, "Use x.private_tensor(allowed_users=[...])."
