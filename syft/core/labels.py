@@ -6,6 +6,7 @@ A plain tensor keeps them in its `__dict__`, so they travel with it and cost not
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -37,6 +38,11 @@ def check_tags(*tags: object) -> None:
             raise ValueError(
                 f"The tag {str(tag)!r:.80} has a control character or a line break. A tag is one line of text."
             )
+
+
+def tag_set(tags: Iterable[str] | None) -> set[str]:
+    """Return tags as a set; a text is one tag."""
+    return {tags} if isinstance(tags, str) else set(tags or ())
 
 
 def check_description(text: object) -> None:

@@ -74,12 +74,13 @@ class IdentityMethods:
 
     @tags.setter
     def tags(self, tags: Iterable[str] | None) -> None:
-        labels.check_tags(*(tags or ()))
+        given = labels.tag_set(tags)
+        labels.check_tags(*given)
         link = link_of(self)
         if link is None:
-            self.__dict__[labels.TAGS] = set(tags or ())
+            self.__dict__[labels.TAGS] = given
         else:
-            link.tags = set(tags or ())
+            link.tags = given
 
     @property
     def private(self) -> bool:
