@@ -13,7 +13,7 @@ import torch
 from syft.codes import PLAN_CMDS, TENSOR_SERIALIZATION
 from syft.core.context import local_worker, refuse_while_recording
 from syft.core.id_provider import ID_PROVIDER, ObjectId
-from syft.core.labels import id_of, is_private, tags_of
+from syft.core.labels import id_of, tags_of
 from syft.core.object import AbstractObject
 from syft.core.object_storage import ObjectStorage
 from syft.core.references import Ref, TensorMeta
@@ -30,9 +30,9 @@ from syft.workers import wire_form
 from syft.workers.abstract import AbstractWorker
 from syft.workers.access.policy import ALLOW_ALL, ReleasePolicy
 from syft.workers.address_book import AddressBook
+from syft.workers.execution import private_flag
 from syft.workers.execution.copies import prepare_transfer, warn_if_graph
 from syft.workers.execution.execute import kind_of, resolve
-from syft.workers.execution.private_flag import keep_private_at
 from syft.workers.execution.router import PLAN_COMMANDS, route
 from syft.workers.execution.session import Session
 from syft.workers.transport.request_codec import answer
@@ -250,26 +250,17 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         """
         stream = self.stream_to(destination)
         prepare_transfer(obj, destination)
-        if is_private(obj):
-            keep_private_at(stream, obj, obj_id, published)
-        else:
-            stream.store(obj, obj_id, published, claimant)
+        private_flag.store(stream, obj, obj_id, published, claimant)
         lease = Lease(stream, obj_id, owned=not published)
         meta = TensorMeta.of_copy(obj) if isinstance(obj, torch.Tensor) else None
         pointer = pointer_kinds[kind_of(obj)]._attach(lease, self, meta)
-        if is_private(obj):
-            pointer._is_private = True
-        pointer.tags, pointer.description = set(tags_of(obj)), getattr(obj, "description", None)
+        private_flag.label(pointer, obj)
         return pointer
 
     def send_many(self, objects: list[Any], destination: BaseWorker, garbage_collect_data: bool = True) -> list[Any]:
         """Send several tensors to a worker with one message, and return pointers to them."""
-        stream = self.stream_to(destination)
-        ids = [self._id_for(obj, destination) for obj in objects]
-        if any(is_private(obj) for obj in objects):
-            pairs = zip(objects, ids, strict=True)
-            return [self.send_object(obj, destination, obj_id, not garbage_collect_data) for obj, obj_id in pairs]
-        stream.store_many(list(zip(objects, ids, strict=True)))
+        stream, ids = self.stream_to(destination), [self._id_for(obj, destination) for obj in objects]
+        private_flag.store_many(stream, list(zip(objects, ids, strict=True)))
         leases = [Lease(stream, obj_id, owned=garbage_collect_data) for obj_id in ids]
         kind = pointer_kinds["tensor"]
         return [kind._attach(lease, self, TensorMeta.of_copy(obj)) for lease, obj in zip(leases, objects, strict=True)]

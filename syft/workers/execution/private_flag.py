@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from syft.core.id_provider import ObjectId
-from syft.core.labels import set_private
+from syft.core.labels import is_private, set_private, tags_of
 from syft.exceptions import CommandNotAllowedError
 from syft.hook.syft_tensor import SyftTensor
 from syft.pointers.pointer_tensor import MAKE_PRIVATE
@@ -23,11 +23,29 @@ if TYPE_CHECKING:
 _KEEP = "syft.keep_private"
 
 
-def keep_private_at(stream: Any, tensor: torch.Tensor, obj_id: ObjectId, published: bool) -> None:
-    """Store a private tensor at a worker; it is private there from the start."""
-    stream.run(_KEEP, (tensor,), {}, obj_id)
+def store(stream: Any, obj: Any, obj_id: ObjectId, published: bool, claimant: ObjectId | None = None) -> None:
+    """Store an object at a worker; a private tensor is private there from the start."""
+    if not is_private(obj):
+        stream.store(obj, obj_id, published, claimant)
+        return
+    stream.run(_KEEP, (obj,), {}, obj_id)
     if published:
         stream.publish(obj_id)
+
+
+def store_many(stream: Any, objects: list[tuple[Any, ObjectId]]) -> None:
+    """Store several objects at a worker: private tensors one after the other, the others with one message."""
+    for obj, obj_id in objects:
+        if is_private(obj):
+            store(stream, obj, obj_id, published=False)
+    stream.store_many([pair for pair in objects if not is_private(pair[0])])
+
+
+def label(pointer: Any, obj: Any) -> None:
+    """Give a pointer to a sent object its tags, its description, and whether it is private."""
+    pointer.tags, pointer.description = set(tags_of(obj)), getattr(obj, "description", None)
+    if is_private(obj):
+        pointer._is_private = True
 
 
 def _check(worker: BaseWorker, tensor: object) -> Any:
