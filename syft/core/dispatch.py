@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Callable
 from inspect import Parameter, Signature
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -13,7 +15,8 @@ from torch.overrides import resolve_name
 from syft.core import tensor as links
 from syft.core.providers import providers
 from syft.core.tensor import AbstractTensor, Level, Rule
-from syft.core.trees import iter_tensors, map_tensors
+from syft.core.trees import SCALARS, iter_tensors, map_tensors
+from syft.core.wide_int import WideInt
 from syft.exceptions import UnsupportedOperationError
 
 # Operators reach links under the name Python uses; rules are written under the name people use.
@@ -101,11 +104,39 @@ def _search_rule(cls: type[AbstractTensor], function: Callable[..., Any]) -> Rul
     parts = function_name(function).split(".")
     if parts[:2] == ["torch", "Tensor"] and len(parts) == 3:
         method = getattr(cls, OPERATORS.get(parts[2], parts[2]), None)
-        return method if getattr(method, "is_overloaded", False) else None
+        return _as_written(method, function) if getattr(method, "is_overloaded", False) else None
     module: Any = cls
     for part in parts:
         module = getattr(module, part, None)
-    return module if callable(module) and getattr(module, "is_overloaded", False) else None
+    return _as_written(module, function) if callable(module) and getattr(module, "is_overloaded", False) else None
+
+
+def _as_written(overloaded: Any, function: Callable[..., Any]) -> Rule:
+    """Return an overloaded function that gets the arguments of the user, without the defaults that torch fills in."""
+    defaults = _defaults(function)
+    if not defaults:
+        return overloaded  # type: ignore[no-any-return]
+
+    def rule(*args: object, **kwargs: object) -> Any:
+        return overloaded(*args, **{name: value for name, value in kwargs.items() if not is_default(name, value)})
+
+    def is_default(name: str, value: Any) -> bool:
+        default = defaults.get(name, Parameter.empty)
+        return value is default or (type(value) is type(default) and type(value) in SCALARS and value == default)
+
+    return rule
+
+
+def _defaults(function: Any) -> dict[str, Any]:
+    """Return the default values of a torch function that is written in Python; no other fills them in."""
+    name = getattr(function, "__name__", "")
+    # F.max_pool2d chooses by `return_indices`, and calls this one.
+    pooling = getattr(torch.nn.functional, f"_{name}", None) if "_pool" in name else None
+    written = pooling or (function if isinstance(function, FunctionType) else None)
+    if written is None:
+        return {}
+    parameters = inspect.signature(written).parameters.values()
+    return {one.name: one.default for one in parameters if one.default is not Parameter.empty}
 
 
 def handle(
@@ -151,7 +182,10 @@ def _nearest(cls: type[AbstractTensor], function: Callable[..., Any]) -> str:
     """Name the supported call that looks most like the one refused."""
     known = [name for name, _ in rules_of(cls)]
     close = difflib.get_close_matches(function_name(function), known, n=1, cutoff=0.3)
-    return f"The nearest supported call is {close[0]}." if close else "It has no rules yet; add one with implements()."
+    hint = f"The nearest supported call is {close[0]}." if close else "It has no rules yet; add one with implements()."
+    if cls.__module__.partition(".")[0] != "syft":
+        hint += f' Set unregistered = "forward" in {cls.__name__} to run other calls on the tensor below.'
+    return hint
 
 
 def resolve(name: str, is_method: bool = False) -> Any:
@@ -197,6 +231,8 @@ def give_methods(cls: type[AbstractTensor], names: str) -> None:
 
 def _method(name: str, function: Callable[..., Any]) -> Any:
     def method(self: Any, *args: object, **kwargs: object) -> Any:
+        if args and type(args[0]) is WideInt:
+            return WideInt.__torch_function__(method, (), (self, *args), kwargs)
         return run(function, (self, *args), kwargs)
 
     method.__name__ = name

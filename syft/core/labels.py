@@ -6,6 +6,7 @@ A plain tensor keeps them in its `__dict__`, so they travel with it and cost not
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -15,6 +16,9 @@ from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
 _CONTROL = frozenset({"Cc", "Zl", "Zp", "Cs"})
 _REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 ID, TAGS, DESCRIPTION, OWNER = "_syft_id", "_syft_tags", "_syft_description", "_syft_owner"
+PRIVATE = "_syft_private"
+# Whether a tensor of this process was ever made private; calls look for private arguments only then.
+_any_private = [False]
 
 
 def printable(text: object) -> str:
@@ -34,6 +38,11 @@ def check_tags(*tags: object) -> None:
             raise ValueError(
                 f"The tag {str(tag)!r:.80} has a control character or a line break. A tag is one line of text."
             )
+
+
+def tag_set(tags: Iterable[str] | None) -> set[str]:
+    """Return tags as a set; a text is one tag."""
+    return {tags} if isinstance(tags, str) else set(tags or ())
 
 
 def check_description(text: object) -> None:
@@ -116,7 +125,26 @@ def check_labels(obj_id: object, tags: object, description: object) -> None:
 
 def copy_labels(source: object, target: object) -> None:
     """Give one tensor the id, tags and description of another."""
-    for name in (ID, TAGS, DESCRIPTION):
+    for name in (ID, TAGS, DESCRIPTION, PRIVATE):
         if name in source.__dict__:
             value = source.__dict__[name]
             target.__dict__[name] = set(value) if name == TAGS else value
+
+
+def set_private(tensor: torch.Tensor, value: bool) -> None:
+    """Set whether the worker that holds a tensor keeps it from its clients."""
+    if value:
+        _any_private[0] = True
+        tensor.__dict__[PRIVATE] = True
+    else:
+        tensor.__dict__.pop(PRIVATE, None)
+
+
+def is_private(obj: object) -> bool:
+    """Return whether the worker that holds an object keeps it from its clients."""
+    return _any_private[0] and isinstance(obj, torch.Tensor) and PRIVATE in obj.__dict__
+
+
+def any_private() -> bool:
+    """Return whether a tensor of this process was ever made private."""
+    return _any_private[0]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId
-from syft.core.labels import check_description, check_tags
+from syft.core.labels import check_description, check_tags, tag_set
 from syft.core.providers import providers
 from syft.core.trees import register_leaf
 from syft.exceptions import InvalidTensorForRemoteGetError, UnsupportedOperationError
@@ -37,7 +37,7 @@ class AbstractObject(Bufferizable):
     Args:
         id: its id; a fresh one is drawn when first needed.
         owner: the worker it belongs to; the local worker by default.
-        tags: tags it can be found by.
+        tags: tags it can be found by; a text is one tag.
         description: a text it can be found by.
         child: the next link below it, if it is one of a chain.
     """
@@ -54,7 +54,7 @@ class AbstractObject(Bufferizable):
     ) -> None:
         self._id = id
         self._owner = owner
-        self.tags: set[str] = set(tags) if tags else set()
+        self.tags: set[str] = tag_set(tags)
         self.description = description
         if child is not None:
             self.child = child

@@ -7,7 +7,7 @@ a plain tensor. A link says at which level it is interpreted:
 * `Level.ATEN`: it sees the ATen operations below autograd, so torch differentiates through it.
 
 and what happens to a call without a rule: `"refuse"` (the default) or `"forward"` (run it on the tensor below, and
-put the link back on the results).
+put the link back on the results; the default of a class that defines `on_function_call`).
 
 Example:
     >>> import torch
@@ -76,6 +76,10 @@ class AbstractTensor(AbstractObject):
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         cls._rules = {}
+        if "on_function_call" in cls.__dict__ and all(
+            "unregistered" not in base.__dict__ for base in _below_abstract(cls)
+        ):
+            cls.unregistered = "forward"
 
     @classmethod
     def implements(cls, *functions: object) -> Callable[[Rule], Rule]:
@@ -194,7 +198,15 @@ class AbstractTensor(AbstractObject):
         """Rebuild a link of this class."""
         obj_id, tags, description, attributes, child = payload
         check_labels(obj_id, tags, description)
-        return cls(id=obj_id, owner=worker, tags=tags, description=description, child=child, **attributes)
+        link = cls(id=obj_id, owner=worker, tags=tags, description=description, **attributes)
+        if child is not None:
+            link.child = child
+        return link
+
+
+def _below_abstract(cls: type) -> list[type]:
+    """Return a class and its bases up to AbstractTensor."""
+    return [base for base in cls.__mro__ if base is not AbstractTensor and issubclass(base, AbstractTensor)]
 
 
 # (class, function) -> its rule, or None; filled by core.dispatch.

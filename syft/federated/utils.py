@@ -8,8 +8,10 @@ from typing import Any
 
 import torch
 
+from syft.core.tensor import Level
 from syft.exceptions import TensorsNotCollocatedError
 from syft.federated.dataloader import FederatedDataLoader
+from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan.plan import Plan
 from syft.pointers.object_wrapper import ObjectWrapper
 
@@ -30,7 +32,7 @@ def extract_batches_per_worker(federated_train_loader: FederatedDataLoader) -> d
 
 
 def add_model(dst_model: Any, src_model: Any) -> Any:
-    """Add the parameters of one model to those of another, in place, and return the latter.
+    """Add the parameters of one model to those of another and return the latter; its parameters get new memory.
 
     Args:
         dst_model: the model to change.
@@ -40,12 +42,12 @@ def add_model(dst_model: Any, src_model: Any) -> Any:
     with torch.no_grad():
         for name, parameter in dst_model.named_parameters():
             if name in source:
-                parameter.add_(source[name].detach())
+                _with_own_memory(parameter).add_(source[name].detach())
     return dst_model
 
 
 def scale_model(model: Any, scale: float) -> Any:
-    """Multiply the parameters of a model by a number, in place, and return it.
+    """Multiply the parameters of a model by a number and return it; its parameters get new memory.
 
     Args:
         model: the model.
@@ -53,8 +55,15 @@ def scale_model(model: Any, scale: float) -> Any:
     """
     with torch.no_grad():
         for _, parameter in model.named_parameters():
-            parameter.mul_(scale)
+            _with_own_memory(parameter).mul_(scale)
     return model
+
+
+def _with_own_memory(parameter: Any) -> Any:
+    """Give a parameter a copy of its values, so that tensors noted before (`before = p.data`) keep theirs."""
+    if not isinstance(parameter, SyftTensor) or parameter.child.level is Level.API:  # links below autograd copy anyway
+        parameter.data = parameter.detach().clone()
+    return parameter
 
 
 def federated_avg(models: object, weights: object = None) -> Any:

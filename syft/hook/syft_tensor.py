@@ -20,9 +20,11 @@ from syft.core.labels import check_labels
 from syft.core.providers import providers
 from syft.core.tensor import AbstractTensor, Level
 from syft.core.trees import SCALARS, map_tensors
+from syft.core.wide_int import WideInt
 from syft.exceptions import SyftError, TensorsNotCollocatedError, UnsupportedOperationError
 from syft.hook.composed import COMPOSED
 from syft.hook.module_path import describe_place
+from syft.hook.swapping import swap_objects
 
 if TYPE_CHECKING:
     from syft.workers.abstract import AbstractWorker
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 _NoDispatch = torch._C.DisableTorchFunctionSubclass
 
 _make_wrapper_subclass: Any = torch.Tensor._make_wrapper_subclass
-_swap_tensors: Any = torch.utils.swap_tensors
 _Tensor: Any = torch.Tensor
 _ATEN_OPERATIONS: Any = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 # Metadata that the outer tensor itself has, whatever the chain is.
@@ -80,6 +81,8 @@ class SyftTensor(torch.Tensor):
             kwargs = inner_kwargs = kwargs or {}
         else:
             kwargs = kwargs or {}
+            if any(type(arg) is WideInt for arg in args):
+                return WideInt.__torch_function__(func, types, args, kwargs)
             inner_args, inner_kwargs = _unwrap_nested((args, kwargs), shells)
             link = deciding_link(inner_args, inner_kwargs)
         if link is None or link.level is not Level.API:
@@ -302,7 +305,7 @@ def refresh(shell: SyftTensor) -> None:
     shell.child.reshaped = False
     fresh = SyftTensor(shell.child)
     fresh.__dict__.update(shell.__dict__)
-    _swap_tensors(shell, fresh)
+    swap_objects(shell, fresh)
 
 
 def swap_all(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
@@ -313,11 +316,10 @@ def swap_all(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
             done.append((target, swap(target, source)))
     except RuntimeError as error:
         for target, source in reversed(done):
-            _swap_tensors(target, source)
+            swap_objects(target, source)
         raise SyftError(
-            "A parameter can't change in place while something else holds on to it: a result of the model whose graph "
-            "is still there, a view of it (p.T, p.view(...)), or a weak reference. Nothing was changed; delete that "
-            "(or compute it under torch.no_grad()) and try again."
+            "A parameter can't change in place while a weak reference to it exists. Nothing was changed; delete the "
+            "reference and try again."
         ) from error
 
 
@@ -360,7 +362,7 @@ def swap(target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
         return _exchange(target, source)  # type: ignore[no-any-return]
     if isinstance(target, torch.nn.Parameter) and not isinstance(source, torch.nn.Parameter):
         source = _as_parameter(source)
-    _swap_tensors(target, source)
+    swap_objects(target, source)
     return source
 
 

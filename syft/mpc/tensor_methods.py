@@ -32,6 +32,7 @@ from syft.tensors.crt_precision import CRTPrecisionTensor
 from syft.tensors.large_precision import field_from_bytes, field_to_bytes
 from syft.tensors.precision import FixedPrecisionTensor
 from syft.tensors.storages import ENCODED, encode_in
+from syft.tensors.private import PrivateTensor
 from syft.workers.base import BaseWorker
 from syft.workers.delegation.introduction import introduce
 from syft.workers.execution.execute import WORKER_COMMANDS
@@ -104,9 +105,10 @@ class EncryptionMethods:
         link = _link(self)
         if isinstance(link, PointerTensor | MultiPointerTensor):
             return _run_at_holder(FLOAT_PRECISION, link, (), {}, False)
-        if not isinstance(link, ENCODED):
+        if not isinstance(link, (*ENCODED, PrivateTensor)):
             raise SyftError("This tensor is not encoded in fixed precision, so there is nothing to decode.")
         decoded = link.float_precision()
+        decoded = decoded.wrap() if isinstance(decoded, AbstractTensor) else decoded  # private tensors stay private
         return decoded.requires_grad_() if self.requires_grad and self.is_leaf else decoded
 
     float_precision = float_prec

@@ -15,6 +15,7 @@ from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import SyftError, TensorsNotCollocatedError
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import rebuild_container
+from syft.pointers.shell_methods import ShellMethods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -44,13 +45,15 @@ class PointerGroup(AbstractTensor):
     def garbage_collect_data(self, value: bool) -> None:
         self.set_garbage_collect_data(value)
 
+    gc = garbage_collection = garbage_collect_data
+
     def set_garbage_collect_data(self, value: bool) -> None:
         """Set whether the tensors are deleted with their last pointers."""
         for pointer in self.pointers():
             pointer.garbage_collect_data = value
 
 
-class MultiPointerTensor(PointerGroup):
+class MultiPointerTensor(PointerGroup, ShellMethods):
     """Tensors of the same shape at several workers, used as one.
 
     Args:
@@ -100,6 +103,16 @@ class MultiPointerTensor(PointerGroup):
     def set_grad_of(self, shell: object, value: object) -> None:
         """Set the gradients at every worker."""
         MultiPointerTensor.handle(_Tensor.grad.__set__, (self, getattr(value, "child", value)), {})
+
+    @property
+    def private(self) -> bool:
+        """Whether all tensors were made private: their workers then release them to no client."""
+        return all(pointer.private for pointer in self.pointers())
+
+    @private.setter
+    def private(self, value: bool) -> None:
+        for pointer in self.pointers():
+            pointer.private = value
 
     def get(self, sum_results: bool = False) -> Any:
         """Fetch every tensor: a list of them, or their sum."""

@@ -93,7 +93,7 @@ class ObjectPointer(AbstractObject):
             (stream.claim if owned else stream.publish)(self.id_at_location)
         self.lease.owned, self.lease.pending = owned, False
 
-    gc = garbage_collect_data
+    gc = garbage_collection = garbage_collect_data
 
     def set_garbage_collect_data(self, value: bool) -> None:
         """Set whether the remote object is deleted with its last pointer."""
@@ -157,14 +157,22 @@ class ObjectPointer(AbstractObject):
         Args:
             user: the user who fetches, for private tensors in a sandbox; a node reads it from the connection.
             reason: a text for the worker's log.
-            deregister_ptr: ignored, for compatibility.
+            deregister_ptr: whether the owner of this pointer, if it stores it, removes it.
         """
         if self.point_to_attr is not None:
             raise CannotRequestObjectAttributeError(self.point_to_attr)
         self.lease.check()
         obj = self.lease.stream.fetch(self.id_at_location, reason, user)
         self.lease.spend(f"it was fetched by {self._owner.id!r} with .get()")
+        if deregister_ptr:
+            self._deregister()
         return obj
+
+    def _deregister(self) -> None:
+        """Take this pointer, or its wrapper, out of the store of its owner."""
+        held = None if self._id is None else self._owner._objects.get(self._id)
+        if held is self or getattr(held, "child", None) is self:
+            self._owner.rm_obj(self._id)
 
     def request(self, reason: str = "") -> Request:
         """Request the release of the object from the owner of its worker.

@@ -200,7 +200,10 @@ class PointerPlan(ObjectPointer):
         """Fetch the plan and remove it from its worker; a list of plans if it is at several workers."""
         if not self.others:
             return super().get(user, reason, deregister_ptr)
-        return [pointer.get(user, reason, deregister_ptr) for pointer in (self._single(), *self.others)]
+        plans = [pointer.get(user, reason, deregister_ptr) for pointer in (self._single(), *self.others)]
+        if deregister_ptr:
+            self._deregister()
+        return plans
 
     @staticmethod
     def simplify(worker: BaseWorker | None, ptr: ObjectPointer) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ import torch
 
 from syft.core.references import TensorMeta
 from syft.exceptions import UnsupportedOperationError
+from syft.pointers.moves import BackwardPass, moves_of
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import call, update_meta
 
@@ -66,6 +67,15 @@ def set_attribute(pointer: ObjectPointer, name: str, value: object) -> None:
             f"Setting the attribute {name!r}", "a remote tensor", "Only grad, data and requires_grad can be set."
         )
     set_remotely(getattr(_Tensor, name).__set__, (pointer, getattr(value, "child", value)), {})
+
+
+@rule(_Tensor.backward, torch.autograd.backward)
+def backward(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Run a backward pass with one message, or with more if it goes back through moves to other workers."""
+    if moves_of((args, kwargs)):
+        BackwardPass(call).run(function, args, kwargs)
+    else:
+        call(function, args, kwargs)
 
 
 @rule(_Tensor.__deepcopy__)

@@ -10,11 +10,13 @@ import torch
 from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor
-from syft.exceptions import InvalidTensorForRemoteGetError
+from syft.exceptions import GetNotPermittedError, InvalidTensorForRemoteGetError
 from syft.pointers.lease import Lease
+from syft.pointers.moves import Move, check_differentiable, link_local
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_rules import RULES, set_attribute
 from syft.pointers.remote_call import call, pointer_kinds
+from syft.pointers.shell_methods import ShellMethods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -22,9 +24,11 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 _Tensor: Any = torch.Tensor
+# The command that makes a remote tensor private.
+MAKE_PRIVATE = "syft.make_private"
 
 
-class PointerTensor(ObjectPointer, AbstractTensor):
+class PointerTensor(ObjectPointer, ShellMethods):
     """A reference to a tensor at another worker.
 
     Shape, dtype and device are known without a message. See ObjectPointer for the arguments.
@@ -34,6 +38,9 @@ class PointerTensor(ObjectPointer, AbstractTensor):
     """
 
     priority: ClassVar[int] = 0
+    # Moves that gradients of this tensor flow back through.
+    _moves: tuple[Move, ...] = ()
+    _is_private = False
 
     def __init__(
         self,
@@ -111,6 +118,20 @@ class PointerTensor(ObjectPointer, AbstractTensor):
     def data(self, value: object) -> None:
         self.setattr("data", value)
 
+    @property
+    def private(self) -> bool:
+        """Whether this pointer made the remote tensor private: its worker then releases it to no client."""
+        return self._is_private
+
+    @private.setter
+    def private(self, value: bool) -> None:
+        if not value:
+            raise GetNotPermittedError(
+                "A pointer can't set private = False. The owner of the worker can, on the tensor at the worker."
+            )
+        self.lease.stream.run(MAKE_PRIVATE, (self.ref(),), {}, None)
+        self._is_private = True
+
     def setattr(self, name: str, value: object) -> None:
         """Set `grad`, `data` or `requires_grad` of the remote tensor."""
         set_attribute(self, name, value)
@@ -127,18 +148,41 @@ class PointerTensor(ObjectPointer, AbstractTensor):
             "garbage_collect_data": self.garbage_collect_data,
         }
 
-    def move(self, location: BaseWorker | ObjectId, requires_grad: bool | None = None) -> Any:
+    def move(self, location: BaseWorker | ObjectId, requires_grad: bool = False) -> Any:
         """Move the remote tensor to another worker and return a pointer to it there.
 
         A move to its own worker does nothing; a move to the local worker is `.get()`.
+
+        Args:
+            location: the receiving worker.
+            requires_grad: whether gradients flow back through the move. This tensor then stays, its copy requires a
+                gradient, and backward passes at the new worker continue at this one.
         """
         destination = self._owner.get_worker(location, fail_hard=True)
+        if requires_grad:
+            return self._move_with_gradient(destination)
         if destination is self.location:
             return self
         if destination is self._owner:
             return self.get()
         source = self if self.point_to_attr is None else self.copy()
         return source._hand_over(destination)
+
+    def _move_with_gradient(self, destination: BaseWorker) -> Any:
+        meta = self.tensor_meta()
+        check_differentiable(meta, "move")
+        if destination is self.location:
+            return self if meta.requires_grad else call(_Tensor.requires_grad_, (self,), {})
+        copy = call(_Tensor.detach, (self,), {})
+        moved = copy.get() if destination is self._owner else copy._hand_over(destination)
+        if meta.requires_grad:
+            call(_Tensor.retain_grad, (self,), {})  # it has a gradient afterwards, also if it is a result
+        if destination is self._owner:
+            return link_local(moved, self, call)
+        call(_Tensor.requires_grad_, (moved,), {})
+        moved.reshaped = False
+        Move(self, moved)
+        return moved
 
     def _hand_over(self, destination: BaseWorker) -> PointerTensor:
         self.lease.check()

@@ -16,6 +16,7 @@ from syft.core.trees import SCALARS, iter_tensors, map_tensors, rebuild_tuple
 from syft.exceptions import TensorsNotCollocatedError, UnsupportedOperationError
 from syft.hook.allowed_functions import name_of
 from syft.pointers.lease import Lease
+from syft.pointers.moves import ALIVE, carry
 from syft.pointers.object_pointer import ObjectPointer
 
 if TYPE_CHECKING:
@@ -34,6 +35,13 @@ def call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
 
 def call_by_name(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], carries_local: bool = False) -> Any:
     """Run a call of the table of allowed functions by its wire name."""
+    result = _send_call(name, args, kwargs, carries_local)
+    if ALIVE:
+        carry(name, args, kwargs, result)
+    return result
+
+
+def _send_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], carries_local: bool) -> Any:
     refuse_while_recording("A call on a remote object")
     first = args[0] if args and isinstance(args[0], ObjectPointer) else _first_pointer(args, kwargs)
     stream: Any = first.lease.stream

@@ -16,6 +16,7 @@ from syft.core.labels import check_labels
 from syft.core.providers import providers
 from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor, Level
+from syft.core.wide_int import WideInt
 from syft.exceptions import SyftError
 from syft.pointers.multi_pointer import PointerGroup
 from syft.pointers.pointer_tensor import PointerTensor
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from syft.workers.base import BaseWorker
 
-FIELD = 2**64
+FIELD = WideInt(2**64)
 PROTOCOLS = ("beaver", "snn", "fss")
 
 

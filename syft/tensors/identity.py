@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from syft.core import labels
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
-from syft.exceptions import SyftError
+from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.hook import base
 from syft.hook.patches import Computed
 from syft.hook.syft_tensor import SyftTensor
@@ -74,12 +74,35 @@ class IdentityMethods:
 
     @tags.setter
     def tags(self, tags: Iterable[str] | None) -> None:
-        labels.check_tags(*(tags or ()))
+        given = labels.tag_set(tags)
+        labels.check_tags(*given)
         link = link_of(self)
         if link is None:
-            self.__dict__[labels.TAGS] = set(tags or ())
+            self.__dict__[labels.TAGS] = given
         else:
-            link.tags = set(tags or ())
+            link.tags = given
+
+    @property
+    def private(self) -> bool:
+        """Whether the worker that holds this tensor keeps it from its clients.
+
+        The flag travels with a tensor that is sent. Results computed from the tensor are not private; those of
+        `private_tensor(allowed_users=[...])` are.
+        """
+        link = link_of(self)
+        return labels.is_private(self) if link is None else bool(getattr(link, "private", False))
+
+    @private.setter
+    def private(self: Any, value: bool) -> None:
+        link = link_of(self)
+        if link is None:
+            labels.set_private(self, value)
+        elif isinstance(link, ObjectPointer | MultiPointerTensor):
+            link.private = value  # type: ignore[union-attr]
+        else:
+            raise UnsupportedOperationError(
+                "x.private = ...", type(link).__name__, "Use x.private_tensor(allowed_users=[...])."
+            )
 
     @Computed
     def location(self) -> Any:

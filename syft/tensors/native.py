@@ -13,12 +13,14 @@ import torch
 from syft.core.context import local_worker
 from syft.core.dispatch import resolve, run
 from syft.core.id_provider import ObjectId
+from syft.core.labels import copy_labels, id_of
 from syft.core.object import AbstractObject
 from syft.core.providers import providers
 from syft.core.tensor import AbstractTensor
 from syft.exceptions import InvalidTensorForRemoteGetError, SyftError, UnsupportedOperationError
 from syft.hook import base
-from syft.hook.syft_tensor import swap
+from syft.hook.syft_tensor import refresh, swap
+from syft.pointers.moves import Move, check_differentiable
 from syft.pointers.multi_pointer import MultiPointerTensor
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_tensor import PointerTensor
@@ -55,7 +57,7 @@ class TorchTensor:
         preinitialize_grad: bool = False,
         no_wrap: bool = False,
         garbage_collect_data: bool | None = None,
-        requires_grad: bool | None = None,
+        requires_grad: bool = False,
     ) -> Any:
         """Send this tensor to a worker and return a pointer to it, or to several and return a multi-pointer.
 
@@ -68,7 +70,8 @@ class TorchTensor:
             no_wrap: return the bare PointerTensor.
             garbage_collect_data: whether the remote tensor is deleted with its last pointer; by default it is, unless
                 it has tags.
-            requires_grad: overrides whether the remote tensor requires a gradient.
+            requires_grad: whether gradients flow back through the send: the remote tensor requires a gradient, and
+                backward passes there continue at this tensor.
         """
         if not location:
             raise SyftError("send() needs a worker: x.send(bob).")
@@ -88,10 +91,15 @@ class TorchTensor:
         if private is not None:
             private.check_send(user)
         owner = local_worker()
+        body = _differentiable_copy(self) if requires_grad else self
+        if requires_grad and self.requires_grad and not inplace:
+            self.retain_grad()  # it has a gradient afterwards, also if it is a result
         pointers = [
-            owner.send(self, worker, garbage_collect_data=garbage_collect_data) for worker in _flatten(location)
+            owner.send(body, worker, garbage_collect_data=garbage_collect_data) for worker in _flatten(location)
         ]
         for pointer in pointers:
+            if requires_grad and not inplace:
+                Move(self, pointer)
             self.__dict__["_syft_ptr"] = weakref.ref(pointer)
         if len(pointers) > 1:
             if inplace:
@@ -101,13 +109,13 @@ class TorchTensor:
         if no_wrap:
             return pointers[0]
         shell = pointers[0].wrap()
-        if requires_grad is not None:
-            shell.requires_grad_(requires_grad)
         if isinstance(self, torch.nn.Parameter):
             shell._is_param = True
         if not inplace:
             return shell
-        swap(self, shell)
+        former = swap(self, shell)
+        if requires_grad and not former.is_leaf:
+            Move(former, pointers[0])
         return self
 
     def send_(self: Any, *location: Location | Sequence[Location], **kwargs: object) -> Any:
@@ -145,23 +153,30 @@ class TorchTensor:
         """Become the data of this pointer."""
         return self.get(*args, inplace=True, **kwargs)
 
-    def move(self: Any, location: Location, requires_grad: bool | None = None) -> Any:
-        """Move the remote data to another worker; returns a pointer to it there."""
+    def move(self: Any, location: Location, requires_grad: bool = False) -> Any:
+        """Move the remote data to another worker; returns a pointer to it there.
+
+        Args:
+            location: the receiving worker.
+            requires_grad: whether gradients flow back through the move: this tensor stays, its copy requires a
+                gradient, and backward passes at the new worker continue at this one.
+        """
         recorded = _sent_to_role(self, (location,))
         if recorded is not None:
             return recorded
         link = require_link(self, "move")
         if not isinstance(link, PointerTensor):
             raise UnsupportedOperationError("move", type(link).__name__, "Only pointers can be moved.")
-        moved = link.move(location)
+        moved = link.move(location, requires_grad)
         if moved is link:
+            if link.reshaped:
+                refresh(self)
             return self
-        result = moved.wrap() if isinstance(moved, PointerTensor) else moved
-        return result if requires_grad is None else result.requires_grad_(requires_grad)
+        return moved.wrap() if isinstance(moved, PointerTensor) else moved
 
-    def move_(self: Any, location: Location) -> Any:
+    def move_(self: Any, location: Location, requires_grad: bool = False) -> Any:
         """Move the remote data to another worker; this pointer then points there."""
-        moved = self.move(location)
+        moved = self.move(location, requires_grad)
         if moved is not self:
             swap(self, moved)
         return self
@@ -268,6 +283,20 @@ def _sent_to_role(tensor: torch.Tensor, location: tuple[Any, ...]) -> Any:
     """Send a tensor to a role of a protocol that is being recorded; None if the location is a worker."""
     receive = getattr(location[0], "take_recorded", None)
     return receive(tensor) if receive is not None and len(location) == 1 else None
+
+
+def _differentiable_copy(tensor: Any) -> torch.Tensor:
+    """Return a leaf with the values and labels of a tensor, to be sent."""
+    link = link_of(tensor)
+    if link is not None:
+        hint = "Use move()." if isinstance(link, PointerTensor) else "Send the plain tensor."
+        raise UnsupportedOperationError("send(requires_grad=True)", type(link).__name__, hint)
+    check_differentiable(tensor, "send")
+    id_of(tensor)
+    leaf = tensor.detach()
+    leaf = torch.nn.Parameter(leaf) if isinstance(tensor, torch.nn.Parameter) else leaf.requires_grad_()
+    copy_labels(tensor, leaf)
+    return leaf  # type: ignore[no-any-return]
 
 
 def _flatten(location: tuple[Any, ...]) -> list[Any]:

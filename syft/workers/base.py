@@ -31,6 +31,7 @@ from syft.workers.abstract import AbstractWorker
 from syft.workers.access.policy import ALLOW_ALL, ReleasePolicy
 from syft.workers.address_book import AddressBook
 from syft.workers.entry_points import EntryPoints
+from syft.workers.execution import private_flag
 from syft.workers.execution.copies import prepare_transfer, warn_if_graph
 from syft.workers.execution.execute import kind_of, resolve
 from syft.workers.execution.router import PLAN_COMMANDS, route
@@ -243,18 +244,17 @@ class BaseWorker(AddressBook, EntryPoints, AbstractWorker, ObjectStorage):
         """
         stream = self.stream_to(destination)
         prepare_transfer(obj, destination)
-        stream.store(obj, obj_id, published, claimant)
+        private_flag.store(stream, obj, obj_id, published, claimant)
         lease = Lease(stream, obj_id, owned=not published)
         meta = TensorMeta.of_copy(obj) if isinstance(obj, torch.Tensor) else None
         pointer = pointer_kinds[kind_of(obj)]._attach(lease, self, meta)
-        pointer.tags, pointer.description = set(tags_of(obj)), getattr(obj, "description", None)
+        private_flag.label(pointer, obj)
         return pointer
 
     def send_many(self, objects: list[Any], destination: BaseWorker, garbage_collect_data: bool = True) -> list[Any]:
         """Send several tensors to a worker with one message, and return pointers to them."""
-        stream = self.stream_to(destination)
-        ids = [self._id_for(obj, destination) for obj in objects]
-        stream.store_many(list(zip(objects, ids, strict=True)))
+        stream, ids = self.stream_to(destination), [self._id_for(obj, destination) for obj in objects]
+        private_flag.store_many(stream, list(zip(objects, ids, strict=True)))
         leases = [Lease(stream, obj_id, owned=garbage_collect_data) for obj_id in ids]
         kind = pointer_kinds["tensor"]
         return [kind._attach(lease, self, TensorMeta.of_copy(obj)) for lease, obj in zip(leases, objects, strict=True)]

@@ -152,7 +152,8 @@ def test_rules_are_listed_by_name():
 def test_calls_without_a_rule_are_refused_with_the_nearest_call(call, operation, nearest):
     with pytest.raises(
         UnsupportedOperationError,
-        match=rf"^{operation} is not supported on Money\. The nearest supported call is {nearest}\.$",
+        match=rf"^{operation} is not supported on Money\. The nearest supported call is {nearest}\. "
+        r'Set unregistered = "forward" in Money to run other calls on the tensor below\.$',
     ) as caught:
         call(cents(1, 2))
     assert caught.value.link == "Money"

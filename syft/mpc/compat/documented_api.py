@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import torch
 
 from syft.core.tensor import Level
+from syft.core.wide_int import WideInt
 from syft.exceptions import ProtocolError, UnsupportedOperationError
 from syft.mpc.runtime import client
 from syft.pointers.multi_pointer import MultiPointerTensor
@@ -59,7 +60,7 @@ class OddSharingTensor(AdditiveSharingTensor):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.field = 2**64 - 1
+        self.field = WideInt(2**64 - 1)
 
     @classmethod
     def handle(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

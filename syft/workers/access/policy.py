@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Protocol
 
+from syft.core.labels import any_private, is_private
 from syft.exceptions import GetNotPermittedError
 
 
@@ -65,6 +66,12 @@ ALLOW_ALL = AllowAll()
 
 def check_release(worker: Any, session: Any, obj: Any, how: str, reason: str = "", *, obj_id: Any = None) -> None:
     """Raise unless the worker's policy releases this value; the arguments are those of `Release`."""
+    if is_private(obj):
+        raise GetNotPermittedError(
+            f"This tensor is private at worker {worker.id!r} (x.private = True), so it is not released to "
+            f"{session.client_id!r} ({how}). The owner can release it to some users: "
+            "x.private_tensor(allowed_users=[...])."
+        )
     if not may_leave(worker, session, obj, how, reason, obj_id=obj_id):
         raise GetNotPermittedError(
             f"Worker {worker.id!r} does not release this value to {session.client_id!r} ({how}): its policy refuses. "
@@ -74,9 +81,16 @@ def check_release(worker: Any, session: Any, obj: Any, how: str, reason: str = "
 
 def may_leave(worker: Any, session: Any, obj: Any, how: str, reason: str = "", *, obj_id: Any = None) -> bool:
     """Return the decision of the worker's policy; the arguments are those of `Release`."""
+    if is_private(obj):
+        return False
     if worker.policy is ALLOW_ALL:
         return True
     return bool(worker.policy.allows(Release(obj, session.client_id, how, reason, obj_id, session.role)))
+
+
+def releases_all(worker: Any) -> bool:
+    """Return whether a worker releases every object to everybody, so that no object needs a check."""
+    return worker.policy is ALLOW_ALL and not any_private()
 
 
 def pay(worker: Any, event: dict[str, Any], what: str) -> bool:

@@ -23,7 +23,7 @@ from syft.pointers.multi_pointer import MultiPointerTensor
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.object_wrapper import ObjectWrapper
 from syft.pointers.pointer_plan import PLAN_CALLS
-from syft.workers.access.policy import ALLOW_ALL, may_leave
+from syft.workers.access.policy import ALLOW_ALL, may_leave, releases_all
 from syft.workers.execution.copies import copy_tensor
 from syft.workers.execution.results import ResultStore as ResultStore
 from syft.workers.execution.results import check_given
@@ -83,7 +83,7 @@ def execute(worker: BaseWorker, session: Session, operation: Operation) -> Any:
     if kwargs and not all(type(value) in SCALARS for value in kwargs.values()):
         kwargs = _localize(worker, kwargs)
     _refuse_quantized(operation.cmd_name, args, kwargs)
-    if worker.policy is not ALLOW_ALL and (command is not None or _reaches_others((args, kwargs))):
+    if not releases_all(worker) and (command is not None or _reaches_others((args, kwargs))):
         check_given(worker, session, operation, operation.cmd_name.removeprefix("syft."))
     bound_sizes(operation.cmd_name, args, kwargs)
     bound_size_tensors(operation.cmd_name, args, kwargs)

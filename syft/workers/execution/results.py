@@ -18,7 +18,7 @@ from syft.exceptions import GetNotPermittedError, IdNotUniqueError, SyftError
 from syft.messaging.message import Operation
 from syft.pointers.object_wrapper import ObjectWrapper
 from syft.pointers.remote_call import following_id, rebuild_container
-from syft.workers.access.policy import ALLOW_ALL, check_release
+from syft.workers.access.policy import check_release, releases_all
 from syft.workers.execution.copies import copy_value
 from syft.workers.execution.session import Session
 
@@ -117,7 +117,7 @@ class ResultStore:
             raise GetNotPermittedError(
                 f"{self.operation.cmd_name} returns a {type(value).__name__}, which can't leave {self.worker.id!r}."
             )
-        if self.worker.policy is not ALLOW_ALL:
+        if not releases_all(self.worker):
             check_given(self.worker, self.session, self.operation, self.operation.cmd_name)
         return value if isinstance(value, bool | int | float | complex | str | bytes) else copy_value(value)
 

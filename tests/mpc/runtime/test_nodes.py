@@ -18,7 +18,14 @@ from torch import nn
 import syft as sy
 from syft import config
 from syft.core.context import acting_as
-from syft.exceptions import NodeLostError, PartyLostError, ProtocolError, SessionEndedError, SyftError
+from syft.exceptions import (
+    GetNotPermittedError,
+    NodeLostError,
+    PartyLostError,
+    ProtocolError,
+    SessionEndedError,
+    SyftError,
+)
 from syft.grid import certificates
 from syft.mpc.runtime import client as runtime_client
 from syft.mpc.runtime.protocol_registry import PROTOCOLS
@@ -192,6 +199,40 @@ def test_tensors_go_from_node_to_node(workers):
     assert there.get().tolist() == [1, 2]
     chain = torch.tensor([5.0]).send(a).send(b)
     assert chain.get().get().tolist() == [5]
+
+
+def test_t1_gradients_flow_back_from_node_to_node(workers):
+    a, b, _, _ = workers
+    w = torch.tensor([1.0, 2.0], requires_grad=True).send(a)
+    loss = ((w * w).move(b, requires_grad=True) * 3).sum()
+    loss.backward()
+    assert w.grad.copy().get().tolist() == [6, 12]
+    x = torch.tensor([1.0, 2.0])
+    x.send(a, requires_grad=True).move(b, requires_grad=True).pow(2).sum().backward()
+    assert x.grad.tolist() == [2, 4]
+
+
+def test_t1_gradients_of_private_data_stay_at_the_node(hook, nodes, authority, workers):
+    a, b, _, _ = workers
+    owner = nodes[0].connect(hook, "owner", ca=authority.certificate)
+    secret = torch.tensor([3.0, 5.0]).tag("#t1-secret").send(owner)
+    try:
+        (private,) = a.search("#t1-secret")
+        with pytest.raises(GetNotPermittedError):
+            private.move(b, requires_grad=True)
+        x = torch.tensor([1.0, 2.0]).send(b)
+        loss = (x.move(a, requires_grad=True) * private).sum()
+        with pytest.raises(GetNotPermittedError):
+            loss.backward()
+        assert x.grad is None
+        y = torch.tensor([1.0, 2.0])
+        loss = (y.send(a, requires_grad=True) * private).sum()
+        with pytest.raises(GetNotPermittedError):
+            loss.backward()
+        assert y.grad is None
+    finally:
+        secret.delete()
+        forget(hook, owner)
 
 
 def test_an_owner_shares_where_the_data_is(workers):

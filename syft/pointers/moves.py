@@ -1,0 +1,233 @@
+"""Moves that gradients flow back through: `ptr.move(bob, requires_grad=True)`, `x.send(bob, requires_grad=True)`.
+
+Autograd runs where the data is, so the graph of a moved tensor ends at its copy. A `Move` connects the copy to its
+source. Pointers computed from the copy carry the move, so the client knows which copies a backward pass may reach.
+After the pass at one worker, the gradient of each copy goes to the worker of its source, where the pass continues.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from syft.core.trees import iter_tensors
+from syft.exceptions import SyftError, UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from syft.core.references import TensorMeta
+
+_Tensor: Any = torch.Tensor
+# The position of `retain_graph` in torch.Tensor.backward and torch.autograd.backward; `create_graph` follows.
+_RETAIN_GRAPH = 2
+_numbers = itertools.count()
+# All moves that a pointer still carries. Calls look for moves among their arguments only if there are any.
+ALIVE: weakref.WeakSet[Move] = weakref.WeakSet()
+
+_NO_GRAPH = (
+    "A backward pass with create_graph=True can't go back through a move: the gradient has a graph of its own. "
+    "Compute second derivatives at one worker, or leave create_graph out."
+)
+
+
+class Move:
+    """A tensor and its copy at another worker; the gradient of the copy is a gradient of the tensor.
+
+    Args:
+        source: the tensor: a pointer to it, or the local tensor itself.
+        copy: a pointer to the copy.
+    """
+
+    def __init__(self, source: Any, copy: Any) -> None:
+        self.source = source
+        # A second pointer with the same lease: the copy carries this move, and a cycle would delay its deletion.
+        self.copy = type(copy)._attach(copy.lease, copy._owner, copy._meta)
+        # A copy is made after everything that its source was computed from.
+        self.number = next(_numbers)
+        copy._moves = (self,)
+        ALIVE.add(self)
+
+    @property
+    def source_worker(self) -> Any:
+        """The worker that holds the source; None for a local tensor."""
+        return None if isinstance(self.source, torch.Tensor) else self.source.location
+
+    def check(self) -> None:
+        """Raise if the copy, the source, or a tensor further back is gone."""
+        self.copy.lease.check()
+        if self.source_worker is not None:
+            self.source.lease.check()
+            for move in moves_of((self.source,)):
+                move.check()
+
+
+def check_differentiable(meta: TensorMeta | torch.Tensor, call: str) -> None:
+    """Raise if tensors of a dtype have no gradients."""
+    if not (meta.dtype.is_floating_point or meta.dtype.is_complex):
+        raise UnsupportedOperationError(
+            f"{call}(requires_grad=True)", f"tensors of {meta.dtype}", "Only floats have gradients: use x.float()."
+        )
+
+
+def moves_of(values: object) -> tuple[Move, ...]:
+    """Return the moves that nested arguments carry, each once."""
+    found: dict[Move, None] = {}
+    for leaf in iter_tensors(values):
+        found.update(dict.fromkeys(getattr(leaf, "_moves", ())))
+    return tuple(found)
+
+
+def carry(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+    """Let the results of a call carry the moves of its arguments."""
+    found = moves_of((args, kwargs)) if torch.is_grad_enabled() else ()
+    if not found:
+        return
+    written = list(args[:1]) if name.endswith("__setitem__") else []
+    for leaf in iter_tensors(result):
+        meta = getattr(leaf, "_meta", None)
+        if meta is None or meta.requires_grad:
+            written.append(leaf)
+    for leaf in written:
+        leaf._moves = tuple(dict.fromkeys((*getattr(leaf, "_moves", ()), *found)))
+
+
+def leads_back(moves: tuple[Move, ...], worker: object) -> bool:
+    """Return whether a pass through moves comes to a worker, now or further back."""
+    return any(
+        move.source_worker is worker
+        or (move.source_worker is not None and leads_back(moves_of((move.source,)), worker))
+        for move in moves
+    )
+
+
+class BackwardPass:
+    """A backward pass over several workers, as the client drives it.
+
+    Args:
+        call: runs a torch function on pointers, at their worker.
+    """
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+        # Gradients of copies that the pass has not gone back through yet.
+        self._pending: dict[Move, Any] = {}
+
+    def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Run a user's call of `backward`, and continue it at the sources of all copies that it reaches."""
+        moves = moves_of((args, kwargs))
+        for move in moves:
+            move.check()
+        if kwargs.get("create_graph") or (len(args) > _RETAIN_GRAPH + 1 and args[_RETAIN_GRAPH + 1]):
+            raise SyftError(_NO_GRAPH)
+        if leads_back(moves, moves[0].copy.location):  # the graph may be needed again when the pass comes back
+            if len(args) > _RETAIN_GRAPH:
+                args = (*args[:_RETAIN_GRAPH], True, *args[_RETAIN_GRAPH + 1 :])
+            else:
+                kwargs = {**kwargs, "retain_graph": True}
+        self._differentiate(moves, lambda: self._call(function, args, kwargs))
+        self.finish()
+
+    def finish(self) -> None:
+        """Go back through all moves that the pass has reached."""
+        while self._pending:
+            self._go_back(self._latest())
+
+    def _differentiate(self, moves: tuple[Move, ...], differentiate: Callable[[], object]) -> None:
+        """Run a pass at one worker, and collect the gradients that it adds to copies."""
+        earlier = [self._take_gradient(move.copy) for move in moves]
+        try:
+            differentiate()
+            added = [self._take_gradient(move.copy) for move in moves]
+        except Exception:
+            self._restore(moves, earlier)
+            raise
+        totals = [
+            before + new if before is not None and new is not None else before if new is None else new
+            for before, new in zip(earlier, added, strict=True)
+        ]
+        self._restore(moves, totals)
+        for move, new in zip(moves, added, strict=True):
+            if new is not None:
+                known = self._pending.get(move)
+                self._pending[move] = new if known is None else known + new
+
+    def _take_gradient(self, copy: Any) -> Any:
+        """Return a pointer to the gradient of a copy, which then has none; None if it has none already."""
+        gradient = copy._grad()
+        if gradient is None:
+            return None
+        taken = self._call(_Tensor.detach, (gradient,), {})
+        self._call(_Tensor.grad.__set__, (copy, None), {})
+        return taken
+
+    def _restore(self, moves: tuple[Move, ...], gradients: list[Any]) -> None:
+        """Give copies the gradients that the user sees."""
+        for move, gradient in zip(moves, gradients, strict=True):
+            if gradient is not None:
+                self._call(_Tensor.grad.__set__, (move.copy, gradient), {})
+
+    def _latest(self) -> list[Move]:
+        """Return the moves to go back through next: the latest, with those that share its pass at the source's worker.
+
+        All gradients of the latest copy have arrived, since a pass only reaches copies that were made earlier.
+        """
+        latest, *others = sorted(self._pending, key=lambda move: -move.number)
+        worker = latest.source_worker
+        entries = [move.number for move in ALIVE if move.copy.location is worker and move.number < latest.number]
+        first = max(entries, default=-1)
+        return [latest, *(move for move in others if move.source_worker is worker and move.number > first)]
+
+    def _go_back(self, moves: list[Move]) -> None:
+        """Continue the pass at the sources of some moves, which are at one worker."""
+        gradients = [self._pending.pop(move) for move in moves]
+        worker = moves[0].source_worker
+        if worker is None:
+            return _add_local([(move.source, gradient.get()) for move, gradient in zip(moves, gradients, strict=True)])
+        sent = [gradient._hand_over(worker) for gradient in gradients]
+        return self.add([(move.source, gradient) for move, gradient in zip(moves, sent, strict=True)])
+
+    def add(self, pairs: list[tuple[Any, Any]]) -> None:
+        """Add gradients to remote tensors of one worker, and continue the pass through their graphs."""
+        follow = [(source, gradient) for source, gradient in pairs if source.tensor_meta().requires_grad]
+        for source, gradient in pairs:
+            if not source.tensor_meta().requires_grad:
+                known = source._grad()
+                self._call(_Tensor.grad.__set__, (source, gradient if known is None else known + gradient), {})
+        if follow:
+            roots, seeds = (tuple(part) for part in zip(*follow, strict=True))
+            # Another copy may lead back to the same graph, in this pass or in a later one.
+            options = {"grad_tensors": seeds, "retain_graph": True}
+            self._differentiate(moves_of(roots), lambda: self._call(torch.autograd.backward, (roots,), options))
+
+
+def _add_local(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+    """Add gradients to local tensors, and continue the pass through their graphs."""
+    follow = [(source, gradient) for source, gradient in pairs if source.requires_grad]
+    for source, gradient in pairs:
+        if not source.requires_grad:
+            source.grad = gradient if source.grad is None else source.grad + gradient
+    if follow:
+        roots, seeds = zip(*follow, strict=True)
+        torch.autograd.backward(roots, seeds, retain_graph=True)
+
+
+def link_local(local: torch.Tensor, source: Any, call: Callable[..., Any]) -> torch.Tensor:
+    """Make a fetched copy a leaf whose gradients continue at its source."""
+
+    def go_back(gradient: torch.Tensor) -> None:
+        if gradient.requires_grad:
+            raise SyftError(
+                "A backward pass with create_graph=True can't go back through a move. Leave create_graph out."
+            )
+        source.lease.check()
+        backward = BackwardPass(call)
+        sent = source._owner.send(gradient.detach(), source.location)
+        backward.add([(source, sent)])
+        backward.finish()
+
+    local.requires_grad_()
+    local.register_hook(go_back)  # type: ignore[no-untyped-call]
+    return local
