@@ -19,6 +19,7 @@ from syft.grid.abstract_grid import AbstractGrid
 from syft.grid.parallel import ask_all
 from syft.workers.node_client import NodeClient, parse_address, place_of
 from syft.workers.transport.http import ask
+from syft.workers.transport.reconnecting_stream import WebsocketStream
 from syft.workers.transport.stream import close_all
 from syft.workers.transport.websocket import Endpoint
 from syft.workers.websocket_client import unreachable, where_of
@@ -164,7 +165,7 @@ class PublicGridNetwork(AbstractGrid):
     def _finish_sends(self, nodes: Mapping[str, str]) -> None:
         """Wait until the objects that this program sent to nodes have arrived; the grid may have other connections."""
         for stream in list(self.hook.local_worker._streams.values()):
-            if getattr(stream.location, "is_node", False) and stream.location.id in nodes and not stream.is_over:
+            if isinstance(stream, WebsocketStream) and stream.location.id in nodes and stream.is_connected:
                 stream.synchronize()
 
     def _search_unlisted(self, places: Mapping[str, str], query: tuple[str, ...]) -> dict[Any, list[Any]]:

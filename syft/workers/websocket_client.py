@@ -15,7 +15,7 @@ from syft.exceptions import NodeRefusedError, NodeUnreachableError, SyftError
 from syft.workers.delegation.introduction import introduce
 from syft.workers.remote import RemoteWorker
 from syft.workers.transport.reconnecting_stream import WebsocketStream
-from syft.workers.transport.stream import close_incoming
+from syft.workers.transport.stream import call_all, close_incoming
 from syft.workers.transport.tls import client_context, explain, is_loopback
 from syft.workers.transport.websocket import Endpoint
 
@@ -126,8 +126,14 @@ class WebsocketClientWorker(RemoteWorker):
         return self.id, self._number, self.purpose
 
     def connect(self) -> None:
-        """Connect, unless it is connected."""
-        local_worker().stream_to(self)
+        """Connect, unless it is connected.
+
+        After `close()` the session goes on if the server still has it, and pointers lead to the same objects as before.
+        Servers keep a session for about a minute without a connection.
+        """
+        stream = local_worker().stream_to(self)
+        if not stream.resume():
+            local_worker().stream_to(self)
 
     def open_stream(self, client: BaseWorker) -> WebsocketStream:
         """Open a stream from a client of this process."""
@@ -153,11 +159,18 @@ class WebsocketClientWorker(RemoteWorker):
         return "its connection was lost."
 
     def close(self) -> None:
-        """Close the connection; published objects stay there. Then raise the unreported error of an earlier call."""
+        """Close the connection. Then raise the unreported error of an earlier call.
+
+        Published objects stay there. If there are pointers to objects of the session, the server keeps it for about a
+        minute: `connect()`, or the next call, resumes it.
+        """
         try:
             for view in self.__dict__.pop("_views", {}).values():
                 close_incoming(view)
-            close_incoming(self)
+            held = [stream for stream in self._incoming if stream.leases > 0 and not stream.is_over]
+            self._incoming = [stream for stream in self._incoming if stream not in held]
+            call_all([lambda: close_incoming(self), *[stream.suspend for stream in held]])
+            self._incoming = held
         finally:
             super().close()
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import socket
 import ssl
+import urllib.request
 
 import pytest
 import torch
 
 import syft as sy
-from syft.exceptions import NodeRefusedError, NodeUnreachableError
+from syft.exceptions import NodeLostError, NodeRefusedError, NodeUnreachableError
 from syft.workers.node_client import NodeClient
 from syft.workers.websocket_client import WebsocketClientWorker, unreachable
+from tests.helpers.nodes import soon, websocket_server
 
 
 @pytest.fixture
@@ -71,3 +73,125 @@ def test_k1_a_program_waits_for_its_server_in_a_loop(hook, free_port):
         if server is not None:
             server.stop()
         hook.local_worker._known_workers.pop("late-alice", None)
+
+
+# --- closed, and connected again ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def server():
+    with websocket_server("again-alice") as process:
+        yield process
+
+
+@pytest.fixture
+def alice(hook, server):
+    worker = WebsocketClientWorker(hook, "localhost", server.port, id="again-alice")
+    yield worker
+    worker.clear_objects()
+    worker.close()
+    hook.local_worker._known_workers.pop("again-alice", None)
+
+
+def test_k2_objects_and_pointers_survive_close_and_connect(alice):
+    x = torch.tensor([1.0, 2.0], requires_grad=True).tag("#kept").send(alice)
+    published = torch.ones(2).send(alice, garbage_collect_data=False)
+    y = x * 2
+    alice.close()
+    alice.connect()
+    assert y.get().tolist() == [2.0, 4.0]
+    (x * published).sum().backward()
+    assert x.grad.copy().get().tolist() == [1.0, 1.0]
+    assert [pointer.id_at_location for pointer in alice.search("#kept")] == [x.id_at_location]
+    assert (torch.ones(2).send(alice) + x).get().tolist() == [2.0, 3.0]
+    assert x.get().tolist() == [1.0, 2.0] and published.get().tolist() == [1.0, 1.0]
+    assert alice.objects_count_remote() == 0
+
+
+def test_k2_the_next_call_connects_again(alice):
+    x = torch.tensor([3.0]).send(alice)
+    for _ in range(3):
+        alice.close()
+        x = x + 1
+    alice.close()
+    assert x.get().tolist() == [6.0]
+
+
+def test_k2_models_and_plans_survive(alice):
+    model = torch.nn.Linear(2, 1).send(alice)
+    alice.close()
+    data = torch.ones(3, 2).send(alice)
+    assert model(data).get().shape == (3, 1)
+    alice.close()
+    alice.connect()
+    assert model.get().weight.shape == (1, 2)
+
+
+def test_k2_pointers_that_were_dropped_in_between_are_released(alice):
+    x, y = torch.zeros(1).send(alice), torch.zeros(2).send(alice)
+    assert alice.objects_count_remote() == 2
+    alice.close()
+    del x
+    alice.connect()
+    assert alice.objects_count_remote() == 1
+    assert y.get().tolist() == [0.0, 0.0]
+
+
+def test_k2_without_pointers_the_session_ends_at_once(hook, server, alice):
+    """Nothing of the client is kept then; a second client sees that the sessions are gone."""
+    x = torch.ones(3).send(alice)
+    x.get()
+    stream = sy.local_worker.stream_to(alice)
+    alice.close()
+    assert stream.is_over and not stream.is_suspended
+    alice.connect()
+    assert sy.local_worker.stream_to(alice) is not stream
+
+
+def test_k2_closing_twice_and_connecting_twice_is_fine(alice):
+    x = torch.ones(1).send(alice)
+    alice.close()
+    alice.close()
+    alice.connect()
+    alice.connect()
+    assert x.get().tolist() == [1.0]
+
+
+def test_k2_errors_of_earlier_calls_are_raised_by_close(alice):
+    x = torch.zeros(2, 2).send(alice)
+    y = torch.linalg.inv(x)
+    with pytest.raises(torch.linalg.LinAlgError):
+        alice.close()
+    alice.connect()
+    assert x.get().tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    del y
+
+
+SHORT = """
+from syft.grid.server import app
+app._SWEEP = 0.05
+worker._context.sessions.grace = 0.0
+"""
+
+
+def has_no_sessions(server):
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics") as answer:
+        return b"syft_sessions 0\n" in answer.read()
+
+
+def test_k2_after_the_grace_time_there_is_a_clear_error(hook):
+    with websocket_server("short-alice", prepare=SHORT) as server:
+        worker = WebsocketClientWorker(hook, "localhost", server.port, id="short-alice")
+        kept = torch.ones(2).tag("#kept").send(worker, garbage_collect_data=False)
+        x = torch.ones(2).send(worker)
+        worker.close()
+        assert soon(lambda: has_no_sessions(server))
+        with pytest.raises(NodeLostError, match="away for too long.*Published objects stay there"):
+            x.get()
+        worker.connect()
+        for old in (x, kept):
+            with pytest.raises(NodeLostError, match="node.search"):
+                old.get()
+        assert worker.search("#kept")[0].get().tolist() == [1.0, 1.0]
+        worker.close()
+        hook.local_worker._known_workers.pop("short-alice", None)
