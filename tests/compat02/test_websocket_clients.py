@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
+import threading
 import urllib.request
 
 import pytest
@@ -195,3 +197,58 @@ def test_k2_after_the_grace_time_there_is_a_clear_error(hook):
         assert worker.search("#kept")[0].get().tolist() == [1.0, 1.0]
         worker.close()
         hook.local_worker._known_workers.pop("short-alice", None)
+
+
+# --- a server in a notebook -----------------------------------------------------------------------------------
+
+
+def test_t7_start_in_a_running_event_loop_returns_and_serves(hook, free_port):
+    """As in a notebook cell: the loop goes on, clients are served, and the server can be stopped and started again."""
+    server = sy.WebsocketServerWorker(hook, "localhost", free_port, id="cell-bob", data=[torch.ones(2).tag("#data")])
+    hook.local_worker._known_workers.pop("cell-bob")
+
+    async def cell():
+        assert server.start() is None
+        server.start()  # the cell was run again
+        ticks = 0
+        served = asyncio.create_task(asyncio.to_thread(use_server, hook, free_port))
+        while not served.done():
+            await asyncio.sleep(0)
+            ticks += 1
+        assert await served == ([2.0, 3.0], 1) and ticks
+        server.stop()
+        with pytest.raises(ConnectionRefusedError):
+            WebsocketClientWorker(hook, "localhost", free_port, id="cell-bob")
+        server.start()
+        assert await asyncio.to_thread(use_server, hook, free_port) == ([2.0, 3.0], 1)
+
+    try:
+        asyncio.run(cell())
+        assert server.port == free_port and server.url.endswith(f":{free_port}")
+    finally:
+        server.stop()
+
+
+def use_server(hook, port):
+    worker = WebsocketClientWorker(hook, "localhost", port, id="cell-bob")
+    try:
+        return (torch.tensor([1.0, 2.0]).send(worker) + 1).get().tolist(), len(worker.search("#data"))
+    finally:
+        worker.close()
+        hook.local_worker._known_workers.pop("cell-bob", None)
+
+
+def test_t7_without_an_event_loop_start_serves_until_stopped(hook, free_port):
+    server = sy.WebsocketServerWorker(hook, "localhost", free_port, id="main-bob")
+    hook.local_worker._known_workers.pop("main-bob")
+    serving = threading.Thread(target=server.start)
+    serving.start()
+    try:
+        worker = WebsocketClientWorker(hook, "localhost", free_port, id="main-bob")
+        assert serving.is_alive() and torch.ones(1).send(worker).get().tolist() == [1.0]
+        worker.close()
+    finally:
+        server.stop()
+        hook.local_worker._known_workers.pop("main-bob", None)
+    serving.join(30)
+    assert not serving.is_alive()
