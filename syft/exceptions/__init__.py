@@ -19,6 +19,7 @@
     ├── WorkerLostError                        SY202  the process of a worker ended
     │   ├── NodeLostError                      SY203  a session at a node is over
     │   │   └── NodeUnreachableError           SY204  the connection to a node failed
+    │   │       └── NodeRefusedError           SY208  nothing listens at the address of a node
     │   └── ClientLostError                    SY205  the process of a simulated client ended
     ├── SessionEndedError                      SY206  the process of a session at a node ended
     ├── NotDoneError                           SY207  a call did not run, because an earlier one failed

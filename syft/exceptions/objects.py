@@ -173,10 +173,14 @@ class NodeLostError(WorkerLostError, code="SY203"):
     )
 
 
-class NodeUnreachableError(NodeLostError, code="SY204"):
+class NodeUnreachableError(NodeLostError, ConnectionError, code="SY204"):
     """The connection to a node failed; there is no session."""
 
     text = "Could not reach {worker_id}{why}"
+
+
+class NodeRefusedError(NodeUnreachableError, ConnectionRefusedError, code="SY208"):
+    """The connection to a node was refused: nothing listens there, or not yet."""
 
 
 class ClientLostError(WorkerLostError, code="SY205"):

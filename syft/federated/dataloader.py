@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.data import default_collate as default_collate
 
 from syft.federated.dataset import FederatedDataset
+from syft.federated.loader_schedule import Route, Stay, lengths, routes
 
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
@@ -25,13 +25,19 @@ class FederatedDataLoader:
 
     It yields one pair of pointers at a time: first all batches of the first worker, then those of the next. With
     `iter_per_worker`, or more than one iterator, it yields a dict of such pairs by worker, so that several workers can
-    compute concurrently; a worker without remaining batches is left out.
+    compute concurrently; each dict has `num_iterators` entries.
+
+    * `iter_per_worker`: a batch of every worker at each step; the pass ends with the first worker that has no more.
+    * `num_iterators=k`: each of k iterators goes through the whole data set, and no two are at one worker at a time. A
+      pass has as many steps as there are batches in all, so each batch is seen k times. If one worker has more than 1/k
+      of all batches, a pass is shorter and leaves some of them out, with a warning in the log.
 
     Args:
         federated_dataset: the data set.
         batch_size: number of samples in a batch.
         shuffle: whether to draw a new order of each worker's samples for each pass.
-        num_iterators: number of workers to take batches from at a time; at most all but one.
+        num_iterators: number of workers to take batches from at a time; at most all but one. With `iter_per_worker` it
+            is the number of workers.
         drop_last: skip the last batch of a worker if it is smaller than the others.
         collate_fn: makes a batch from a list of pairs of pointers to a sample and its target. The default stacks them,
             with one message for the samples of a batch and one for its targets.
@@ -74,9 +80,16 @@ class FederatedDataLoader:
         self.drop_last = drop_last
         self.collate_fn = collate_fn
         self.iter_per_worker = iter_per_worker
-        # As documented: at most all workers but one, unless `iter_per_worker` is set.
-        self.num_iterators = min(num_iterators, max(1, len(self.workers) - 1))
+        count = len(self.workers)
+        self.num_iterators = count if iter_per_worker else min(num_iterators, max(1, count - 1))
         self._current: Iterator[Any] | None = None
+        if not iter_per_worker and len(self) < sum(self._counts()):
+            logger.warning(
+                "One worker has more than 1/%d of all batches, so a pass of %d iterators leaves some of them out. "
+                "Use fewer iterators, or distribute the data evenly.",
+                self.num_iterators,
+                self.num_iterators,
+            )
 
     @property
     def workers(self) -> list[Any]:
@@ -85,9 +98,8 @@ class FederatedDataLoader:
 
     def __iter__(self) -> Iterator[Any]:
         """Start a pass; passes are independent."""
-        self._current = made = (
-            _together(self) if self.iter_per_worker or self.num_iterators > 1 else _DataLoaderIter(self, 0)
-        )
+        several = self.iter_per_worker or self.num_iterators > 1
+        self._current = made = _together(self) if several else _DataLoaderIter(self, 0)
         return made
 
     def __next__(self) -> Any:
@@ -97,38 +109,32 @@ class FederatedDataLoader:
         return next(self._current)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
-        """Return the number of items of a pass."""
-        counts = [self.batches_of(worker) for worker in self.workers]
-        if self.iter_per_worker:
-            return max(counts, default=0)
-        if self.num_iterators == 1:
-            return sum(counts)
-        # An iterator continues with the next worker when it finishes one: the result is the maximum over the iterators.
-        busy = [0] * self.num_iterators
-        for count in counts:
-            if count:
-                free = busy.index(min(busy))
-                busy[free] += count
-        return max(busy)
+        """Return the number of steps of a pass."""
+        counts = self._counts()
+        return min(counts, default=0) if self.iter_per_worker else sum(lengths(counts, self._width(counts)))
 
     def batches_of(self, worker: BaseWorker) -> int:
         """Return the number of batches of a worker."""
         share = len(self.federated_dataset[worker]) / self.batch_size
         return math.floor(share) if self.drop_last else math.ceil(share)
 
+    def _counts(self) -> list[int]:
+        return [self.batches_of(worker) for worker in self.workers]
+
+    def _width(self, counts: list[int]) -> int:
+        """Return the number of iterators of a pass; workers without batches do not count."""
+        return min(self.num_iterators, len(counts) - counts.count(0))
+
 
 class _DataLoaderIter:
-    """The batches of one worker after the other, from the one with an index on.
+    """The batches of one worker after the other, from the one with an index on; or those of a route."""
 
-    Concurrent iterators share `idle`, the indices of the workers to continue with.
-    """
-
-    def __init__(self, loader: FederatedDataLoader, worker_idx: int, idle: Iterator[int] | None = None) -> None:
-        count = len(loader.workers)
-        others = (
-            iter([number % count for number in range(worker_idx + 1, worker_idx + count)]) if idle is None else idle
-        )
-        self._batches = _batches(loader, itertools.chain([worker_idx], others) if count else [])
+    def __init__(self, loader: FederatedDataLoader, worker_idx: int, route: Route | None = None) -> None:
+        if route is None:
+            counts = loader._counts()
+            order = [number % len(counts) for number in range(worker_idx, worker_idx + len(counts))]
+            route = [Stay(number, 0, counts[number]) for number in order]
+        self._batches = _batches(loader, route)
 
     def __iter__(self) -> Iterator[Batch]:
         return self
@@ -145,40 +151,40 @@ class _DataLoaderOneWorkerIter(_DataLoaderIter):
     """The batches of one worker."""
 
     def __init__(self, loader: FederatedDataLoader, worker_idx: int) -> None:
-        super().__init__(loader, worker_idx, iter(()))
+        super().__init__(loader, worker_idx, [Stay(worker_idx, 0, loader._counts()[worker_idx])])
 
 
-def _batches(loader: FederatedDataLoader, workers: Iterable[int]) -> Generator[Batch, None, None]:
-    """Yield the batches of some workers, given by their indices."""
+def _batches(loader: FederatedDataLoader, route: Route) -> Generator[Batch, None, None]:
+    """Yield the batches of a route, in one order of samples for each worker."""
     size = loader.batch_size
-    for worker_idx in workers:
-        dataset = loader.federated_dataset[loader.workers[worker_idx]]
+    orders: dict[int, list[int]] = {}
+    for worker, start, stop in route:
+        dataset = loader.federated_dataset[loader.workers[worker]]
         count = len(dataset)
-        order = torch.randperm(count).tolist() if loader.shuffle else None
-        for start in range(0, count, size):
-            end = min(start + size, count)
-            if loader.drop_last and end - start < size:
-                break
+        if loader.shuffle and worker not in orders:
+            orders[worker] = torch.randperm(count).tolist()
+        batches = loader.batches_of(loader.workers[worker])
+        for number in range(start, stop):
+            first = number % batches * size
+            last = min(first + size, count)
+            order = orders.get(worker)
             if loader.collate_fn is not default_collate:
-                rows = range(start, end) if order is None else order[start:end]
+                rows = range(first, last) if order is None else order[first:last]
                 yield loader.collate_fn([dataset[row] for row in rows])
             else:
-                yield dataset[slice(start, end) if order is None else order[start:end]]
+                yield dataset[slice(first, last) if order is None else order[first:last]]
 
 
 def _together(loader: FederatedDataLoader) -> Iterator[dict[Any, Batch]]:
-    """Yield a batch of each of several workers, by worker, until all are exhausted."""
-    count = len(loader.workers)
+    """Yield a batch of each of several workers, by worker, until the first iterator has no more."""
     running: list[Iterator[Batch]]
     if loader.iter_per_worker:
-        running = [_DataLoaderOneWorkerIter(loader, number) for number in range(count)]
+        running = [_DataLoaderOneWorkerIter(loader, number) for number in range(len(loader.workers))]
     else:
-        idle = iter(range(loader.num_iterators, count))
-        running = [_DataLoaderIter(loader, number, idle) for number in range(loader.num_iterators)]
-    while True:
-        batches = [batch for iterator in running if (batch := next(iterator, None)) is not None]
-        if not batches:
-            return
+        counts = loader._counts()
+        running = [_DataLoaderIter(loader, route[0].worker, route) for route in routes(counts, loader._width(counts))]
+    for _ in range(len(loader)):
+        batches = [next(iterator) for iterator in running]
         yield {_location(batch): batch for batch in batches}
 
 

@@ -6,6 +6,7 @@ connects to each node directly, with a separate token.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Iterable, Mapping
@@ -14,18 +15,23 @@ from urllib.parse import urlencode
 
 from syft.codes import GATEWAY_ENDPOINTS
 from syft.exceptions import AuthenticationError, ModelError, SyftError
-from syft.grid.abstract_grid import AbstractGrid, shorten
+from syft.grid.abstract_grid import AbstractGrid
 from syft.grid.parallel import ask_all
-from syft.workers.node_client import NodeClient, parse_address
+from syft.workers.node_client import NodeClient, parse_address, place_of
 from syft.workers.transport.http import ask
+from syft.workers.transport.reconnecting_stream import WebsocketStream
 from syft.workers.transport.stream import close_all
 from syft.workers.transport.websocket import Endpoint
-from syft.workers.websocket_client import where_of
+from syft.workers.websocket_client import unreachable, where_of
 
 if TYPE_CHECKING:
     from syft.hook.torch_hook import TorchHook
 
+logger = logging.getLogger("syft.grid")
 MAX_NODES = 1024
+# Nodes without a listed match that a search asks nevertheless, and the seconds that it waits for them.
+MAX_UNLISTED = 64
+_UNLISTED_SECONDS = 5.0
 
 
 class PublicGridNetwork(AbstractGrid):
@@ -63,7 +69,7 @@ class PublicGridNetwork(AbstractGrid):
         self._ca = ca
         self._credential: Any = credential
         self._tokens = _tokens_of(credential)
-        self._only = None if nodes is None else {_place(url) for url in nodes}
+        self._only = None if nodes is None else {place_of(url) for url in nodes}
         self._clients: dict[str, NodeClient] = {}
         self._connecting = threading.Lock()
 
@@ -77,7 +83,7 @@ class PublicGridNetwork(AbstractGrid):
                 f"The gateway {self.gateway_url} refused access. Pass token=..., from the owner of the gateway: {error}"
             ) from None
         except OSError as error:
-            raise SyftError(f"The gateway {self.gateway_url} can't be reached: {shorten(error)}") from None
+            raise unreachable(error, self.gateway_url, "gateway") from None
 
     def _places(self, found: object) -> dict[str, str]:
         """Return {node id: address} of a gateway's response, which is validated."""
@@ -88,7 +94,7 @@ class PublicGridNetwork(AbstractGrid):
         for row in rows:
             if not isinstance(row, dict) or not all(type(row.get(key)) is str for key in ("id", "address")):
                 raise SyftError(f"The server at {self.gateway_url} is not a gateway.")
-            if self._only is None or _place(row["address"]) in self._only:
+            if self._only is None or place_of(row["address"]) in self._only:
                 places[row["id"]] = row["address"]
         return places
 
@@ -107,7 +113,7 @@ class PublicGridNetwork(AbstractGrid):
         """
         with self._connecting:
             known = self._clients.get(node_id)
-        if known is not None and _place(known.url) == _place(address):
+        if known is not None and place_of(known.url) == place_of(address):
             return known
         account = None if self._tokens is not None else self._credential
         client = NodeClient(
@@ -120,8 +126,8 @@ class PublicGridNetwork(AbstractGrid):
     def _token_for(self, node_id: str, address: str) -> str | None:
         if self._tokens is None:
             return None
-        by_place = {_place(key): token for key, token in self._tokens.items() if "://" in key}
-        token = by_place.get(_place(address), self._tokens.get(node_id))
+        by_place = {place_of(key): token for key, token in self._tokens.items() if "://" in key}
+        token = by_place.get(place_of(address), self._tokens.get(node_id))
         if token is None:
             raise AuthenticationError(f"The credential has no token for node {node_id!r} at {address}.")
         return token
@@ -150,7 +156,36 @@ class PublicGridNetwork(AbstractGrid):
         if not all(type(word) is str for word in query):
             raise SyftError("search() needs tags, which are texts.")
         places = self._places(self._ask("POST", GATEWAY_ENDPOINTS.SEARCH_TAGS, {"query": list(query)}))
-        return self._search(self._connected(places, "searched"), query)
+        nodes = {**places, **self.nodes()}
+        self._finish_sends(nodes)
+        found = self._search(self._connected(places, "searched"), query)
+        found.update(self._search_unlisted({key: nodes[key] for key in nodes if key not in places}, query))
+        return {node_id: found[node_id] for node_id in nodes if node_id in found}
+
+    def _finish_sends(self, nodes: Mapping[str, str]) -> None:
+        """Wait until the objects that this program sent to nodes have arrived; the grid may have other connections."""
+        for stream in list(self.hook.local_worker._streams.values()):
+            if isinstance(stream, WebsocketStream) and stream.location.id in nodes and stream.is_connected:
+                stream.synchronize()
+
+    def _search_unlisted(self, places: Mapping[str, str], query: tuple[str, ...]) -> dict[Any, list[Any]]:
+        """Search nodes that the gateway does not list for some tags: it learns of new objects a moment later."""
+        # A password goes to unlisted nodes only if this program is connected to them.
+        asks_all = len(places) <= MAX_UNLISTED and (self._credential is None or self._tokens is not None)
+        rows = [_NodeAddress(*place) for place in places.items() if asks_all or self._is_connected(*place)]
+        done, failed = ask_all(
+            rows,
+            lambda row: self.connect(row.id, row.address).search(list(query)),
+            min(self.timeout, _UNLISTED_SECONDS),
+        )
+        for row, error in failed:
+            logger.debug("Node %r, which the gateway does not list, was not searched: %s", row.id, error)
+        return {row.id: pointers for row, pointers in done if pointers}
+
+    def _is_connected(self, node_id: str, address: str) -> bool:
+        """Return whether this program has a client of a node."""
+        known = self._clients.get(node_id) or self.hook.local_worker._known_workers.get(node_id)
+        return isinstance(known, NodeClient) and place_of(known.url) == place_of(address)
 
     # --- required by AbstractGrid ------------------------------------------------------------------------------
 
@@ -181,12 +216,6 @@ class _NodeAddress(NamedTuple):
 
     id: str
     address: str
-
-
-def _place(url: str) -> str:
-    """Return the canonical form of an address, independent of its scheme."""
-    host, port, secure = parse_address(url)
-    return f"{'wss' if secure else 'ws'}://{host.casefold()}:{port}"
 
 
 def _tokens_of(credential: object) -> dict[str, str] | None:

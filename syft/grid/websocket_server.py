@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,7 @@ class WebsocketServerWorker(VirtualWorker):
 
     Example:
         >>> worker = sy.WebsocketServerWorker(hook, host="localhost", port=8777, id="alice")  # doctest: +SKIP
-        >>> worker.start()  # serves until it is interrupted  # doctest: +SKIP
+        >>> worker.start()  # serves until it is interrupted; in a notebook until worker.stop()  # doctest: +SKIP
     """
 
     # Workers of this process compute with it as with any other one; others over the network.
@@ -82,7 +83,8 @@ class WebsocketServerWorker(VirtualWorker):
         self._context.accept_peers(rules, certificate=certificate_of(cert_path, self.id))
         for prepare in SERVED:
             prepare(self)
-        self._server = PortServer(make_app(self._context, title=f"resyft worker {id}"), address, port, context)
+        self._app = make_app(self._context, title=f"resyft worker {id}")
+        self._server = PortServer(self._app, address, port, context)
         self.host, self.port = host, self._server.port
 
     @property
@@ -91,18 +93,20 @@ class WebsocketServerWorker(VirtualWorker):
         return self._server.url
 
     def start(self, background: bool = False) -> None:
-        """Serve until interrupted.
+        """Serve until interrupted; in a notebook, whose event loop is running, in a thread until `stop()`.
 
         Args:
             background: return at once and serve in a thread; `stop()` ends it.
         """
-        if background:
+        if self._server.is_stopped:
+            self._server = PortServer(self._app, self._server.host, self.port, self._server.context)
+        if background or _is_in_event_loop():
             self._server.start()
         else:
             self._server.run()
 
     def stop(self) -> None:
-        """Stop serving."""
+        """Stop serving; `start()` serves again, at the same port."""
         self._server.stop()
 
     def list_objects(self, *args: object) -> str:
@@ -115,3 +119,12 @@ class WebsocketServerWorker(VirtualWorker):
     def objects_count(self, *args: object) -> int:
         """Return the number of objects."""
         return len(self._objects)
+
+
+def _is_in_event_loop() -> bool:
+    """Return whether this thread runs an event loop, as the cells of a notebook do."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

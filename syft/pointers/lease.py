@@ -28,6 +28,7 @@ class Lease:
         # A claim that was received with this pointer and is not taken over yet.
         self.pending = False
         self.spent: str | None = None
+        stream.leases += 1
 
     def check(self) -> None:
         """Raise if the object is known to be gone."""
@@ -36,10 +37,22 @@ class Lease:
 
     def spend(self, cause: str) -> None:
         """Record that the object has left its worker, and why."""
+        if self.spent is None:
+            self.stream.leases -= 1
         self.spent = cause
         self.owned = False
 
+    def restore(self) -> None:
+        """Record that the object is at its worker again."""
+        if self.spent is not None:
+            self.stream.leases += 1
+        self.spent, self.owned = None, True
+
     def __del__(self) -> None:
         # May run at any time, in any thread, so it only passes the id to the stream.
-        if self.owned and not sys.is_finalizing():
+        if sys.is_finalizing():
+            return
+        if self.spent is None:
+            self.stream.leases -= 1
+        if self.owned:
             self.stream.release(self.obj_id)

@@ -189,7 +189,7 @@ class ObjectPointer(AbstractObject):
     def put_back(self, obj: object) -> None:
         """Return the object that was just fetched to its worker, after an error."""
         self.lease.stream.store(obj, self.id_at_location, published=False)
-        self.lease.spent, self.lease.owned = None, True
+        self.lease.restore()
 
     def get_(self, user: object = None, reason: str = "", deregister_ptr: bool = True) -> Any:
         """Fetch the object (a pointer can't become it in place)."""

@@ -39,10 +39,7 @@ class AddressBook:
     @classmethod
     def _registered(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Self | None:
         """Return the registered worker of an id, if it is of this class; arguments of subclasses are ignored."""
-        # A subclass may pass its arguments on as *args.
-        signatures = (vars(kind).get("__signature__") for kind in cls.__mro__)
-        names = next(found.parameters for found in signatures if found is not None and "hook" in found.parameters)
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        given = cls._given(args, kwargs)
         local = getattr(given.get("hook"), "local_worker", None)
         if local is None or not given.get("auto_add", True):
             return None
@@ -50,6 +47,14 @@ class AddressBook:
         if known is not None and type(known) is not cls:
             raise RuntimeError(f"Worker {known.id!r} is already known, as a {type(known).__name__}. Choose another id.")
         return known
+
+    @classmethod
+    def _given(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a constructor by name."""
+        # A subclass may pass its arguments on as *args.
+        signatures = (vars(kind).get("__signature__") for kind in cls.__mro__)
+        names = next(found.parameters for found in signatures if found is not None and "hook" in found.parameters)
+        return {**dict(zip(names, args, strict=False)), **kwargs}
 
     def _can_be_reused(self) -> bool:
         """Return whether a registered worker is returned again, instead of a new one."""

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-import ssl
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import urlsplit
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId, is_id
-from syft.exceptions import AuthenticationError, InvalidUserError, NodeUnreachableError, SyftError
+from syft.exceptions import AuthenticationError, InvalidUserError, SyftError
 from syft.hosting.client import HostingClient
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.request import Request, request_together
 from syft.workers.budget_client import BudgetClient
 from syft.workers.transport.http import ask
-from syft.workers.transport.tls import explain
-from syft.workers.websocket_client import WebsocketClientWorker, where_of, why_unreachable
+from syft.workers.transport.tls import is_loopback
+from syft.workers.websocket_client import WebsocketClientWorker, unreachable, where_of
 
 if TYPE_CHECKING:
     from syft.hook.torch_hook import TorchHook
@@ -54,9 +53,6 @@ class NodeClient(WebsocketClientWorker, HostingClient):
         >>> node.search("#biopsies")  # doctest: +SKIP
     """
 
-    # Only the node itself knows its id.
-    returns_registered = False
-
     def __init__(
         self,
         hook: TorchHook | None,
@@ -71,21 +67,36 @@ class NodeClient(WebsocketClientWorker, HostingClient):
         ca: str | os.PathLike[str] | None = None,
         auto_add: bool = True,
     ) -> None:
+        if "_where" in self.__dict__:
+            return  # the registered client of this program
         host, port, secure = parse_address(address)
         where = where_of(host, port, secure, token, ca)
         try:
             if credential is not None:
                 token = _log_in(where, credential)
             node_id = ask(where, "GET", "/health").get("id") if not id else id
-        except ssl.SSLError as error:
-            raise NodeUnreachableError(address, explain(error, host, port)) from None
         except OSError as error:
-            raise NodeUnreachableError(address, why_unreachable(error, where.url)) from None
+            raise unreachable(error, where.url) from None
         if not is_id(node_id):
             raise SyftError(f"The server at {address} is not a node.")
         super().__init__(
             hook, host, port, secure, node_id, False, log_msgs, verbose, token=token, ca=ca, auto_add=auto_add
         )
+
+    @classmethod
+    def _registered(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Self | None:
+        """Return the client that this program has of a node without tokens, where it is one user."""
+        given = cls._given(args, kwargs)
+        known = getattr(given.get("hook"), "local_worker", None)
+        is_named = any(given.get(key) is not None for key in ("token", "credential"))
+        if known is None or is_named or not given.get("auto_add", True):
+            return None
+        address = str(given.get("address", ""))
+        for worker in list(known._known_workers.values()):
+            if type(worker) is cls and worker._where.token is None and _is_same(worker.url, address):
+                ids = {worker.id, given.get("id") or worker.id, _id_at(address)}
+                return worker if len(ids) == 1 else None
+        return None
 
     @property
     def budget(self) -> BudgetClient:
@@ -119,6 +130,27 @@ def parse_address(address: str) -> tuple[str, int, bool]:
     if secure is None or not parts.hostname:
         raise SyftError(f"{address!r} is not the address of a node: write it as wss://host:port.")
     return parts.hostname, parts.port or (443 if secure else 80), secure
+
+
+def place_of(url: str) -> str:
+    """Return the canonical form of an address."""
+    host, port, secure = parse_address(url)
+    return f"{'wss' if secure else 'ws'}://{host.casefold()}:{port}"
+
+
+def _is_same(url: str, address: str) -> bool:
+    """Return whether two addresses have the same port of this machine."""
+    (host, *rest), (other, *others) = parse_address(url), parse_address(address)
+    return rest == others and is_loopback(host) and is_loopback(other)
+
+
+def _id_at(address: str) -> object:
+    """Return the id of the node of this machine at an address; None if there is none."""
+    host, port, secure = parse_address(address)
+    try:
+        return None if secure else ask(where_of(host, port, False, None, None), "GET", "/health").get("id")
+    except (OSError, SyftError, AttributeError):
+        return None
 
 
 def _log_in(where: Endpoint, credential: Credential) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import ssl
 from collections.abc import Iterable
@@ -10,11 +11,11 @@ from urllib.parse import urlsplit
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
-from syft.exceptions import AuthenticationError, NodeUnreachableError, SyftError
+from syft.exceptions import NodeRefusedError, NodeUnreachableError, SyftError
 from syft.workers.delegation.introduction import introduce
 from syft.workers.remote import RemoteWorker
 from syft.workers.transport.reconnecting_stream import WebsocketStream
-from syft.workers.transport.stream import close_incoming
+from syft.workers.transport.stream import call_all, close_incoming
 from syft.workers.transport.tls import client_context, explain, is_loopback
 from syft.workers.transport.websocket import Endpoint
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
     from syft.hook.torch_hook import TorchHook
     from syft.workers.base import BaseWorker
+
+
+_numbers = itertools.count(1)
 
 
 class WebsocketClientWorker(RemoteWorker):
@@ -79,6 +83,7 @@ class WebsocketClientWorker(RemoteWorker):
             return
         self.host, self.port, self.secure = host, port, secure
         self._where = where_of(host, port, secure, token, ca)
+        self._number = next(_numbers)
         super().__init__(hook, id, log_msgs=log_msgs, verbose=verbose, auto_add=False)
         self.connect()
         self.auto_add = auto_add
@@ -118,23 +123,25 @@ class WebsocketClientWorker(RemoteWorker):
 
     @property
     def stream_key(self) -> Any:
-        """The key of streams to this worker."""
-        return (self.id, self.purpose) if self.purpose else self.id
+        """The key of streams to this worker: clients of one server, such as those of two users, have separate ones."""
+        return self.id, self._number, self.purpose
 
     def connect(self) -> None:
-        """Connect, unless it is connected."""
-        local_worker().stream_to(self)
+        """Connect, unless it is connected.
+
+        After `close()` the session goes on if the server still has it, and pointers lead to the same objects as before.
+        Servers keep a session for about a minute without a connection.
+        """
+        stream = local_worker().stream_to(self)
+        if not stream.resume():
+            local_worker().stream_to(self)
 
     def open_stream(self, client: BaseWorker) -> WebsocketStream:
         """Open a stream from a client of this process."""
         try:
             stream = WebsocketStream(client, self, self._where)
-        except ssl.SSLError as error:
-            raise NodeUnreachableError(self.url, explain(error, self.host, self.port)) from None
-        except AuthenticationError:
-            raise
         except OSError as error:
-            raise NodeUnreachableError(self.url, why_unreachable(error, self.url)) from None
+            raise unreachable(error, self.url) from None
         if stream.node_id != self.id:
             stream.close()
             raise SyftError(
@@ -153,11 +160,18 @@ class WebsocketClientWorker(RemoteWorker):
         return "its connection was lost."
 
     def close(self) -> None:
-        """Close the connection; published objects stay there. Then raise the unreported error of an earlier call."""
+        """Close the connection. Then raise the unreported error of an earlier call.
+
+        Published objects stay there. If there are pointers to objects of the session, the server keeps it for about a
+        minute: `connect()`, or the next call, resumes it.
+        """
         try:
             for view in self.__dict__.pop("_views", {}).values():
                 close_incoming(view)
-            close_incoming(self)
+            held = [stream for stream in self._incoming if stream.leases > 0 and not stream.is_over]
+            self._incoming = [stream for stream in self._incoming if stream not in held]
+            call_all([lambda: close_incoming(self), *[stream.suspend for stream in held]])
+            self._incoming = held
         finally:
             super().close()
 
@@ -186,15 +200,24 @@ class WebsocketClientWorker(RemoteWorker):
         return f"<{type(self).__name__} id:{self.id} at {self.url}>"
 
 
-def why_unreachable(error: OSError, url: str) -> str:
+def unreachable(error: OSError, url: str, what: str = "node") -> NodeUnreachableError:
+    """Return the error of a connection that failed; `what` names the kind of server."""
+    if isinstance(error, ssl.SSLError):
+        parts = urlsplit(url)
+        return NodeUnreachableError(url, explain(error, parts.hostname or "", parts.port))
+    kind = NodeRefusedError if isinstance(error, ConnectionRefusedError) else NodeUnreachableError
+    return kind(url, why_unreachable(error, url, what))
+
+
+def why_unreachable(error: OSError, url: str, what: str = "node") -> str:
     """Return the meaning of a network error, and what to check."""
     if isinstance(error, TimeoutError):
         reason = "it does not answer"
     else:
         reason = (error.strerror or str(error) or type(error).__name__).lower()
     if isinstance(error, ConnectionResetError) and url.startswith(("ws:", "http:")):
-        return f"{reason}. If it is a node with TLS, its address begins with wss://."
-    return f"{reason}. Check that the node runs, that address and port are right, and that no firewall is between."
+        return f"{reason}. If it is a {what} with TLS, its address begins with wss://."
+    return f"{reason}. Check that the {what} runs, that address and port are right, and that no firewall is between."
 
 
 def where_of(host: str, port: int, secure: bool, token: str | None, ca: Any) -> Endpoint:

@@ -78,27 +78,29 @@ def test_a_batch_of_every_worker_at_a_time(make_worker, sizes):
             where, numbers = fetched(batch)
             assert where is worker
             seen[worker] += numbers
-    assert steps == len(loader) == max(math.ceil(size / 2) for size in sizes)
+        assert list(batches) == workers
+    assert steps == len(loader) == min(math.ceil(size / 2) for size in sizes)
     starts = [sum(sizes[:number]) for number in range(3)]
-    assert list(seen.values()) == [list(range(s, s + size)) for s, size in zip(starts, sizes, strict=True)]
+    expected = [list(range(s, s + size))[: 2 * steps] for s, size in zip(starts, sizes, strict=True)]
+    assert list(seen.values()) == expected
 
 
 @pytest.mark.parametrize(("wanted", "used"), [(1, 1), (2, 2), (3, 3), (4, 3), (99, 3)])
-def test_several_iterators_take_over_idle_workers(make_worker, wanted, used):
+def test_each_of_several_iterators_goes_through_everything(make_worker, wanted, used):
     workers = [make_worker(name) for name in ("bob", "alice", "carol", "dave")]
-    sizes = (6, 2, 2, 5)
+    sizes = (4, 4, 3, 4)
     loader = sy.FederatedDataLoader(spread(workers, sizes), batch_size=2, num_iterators=wanted)
     assert loader.num_iterators == used
     steps = [batch if isinstance(batch, dict) else {batch[0].location: batch} for batch in loader]
-    assert len(steps) == len(loader)
-    assert max(len(step) for step in steps) == used
+    assert len(steps) == len(loader) == 8
+    assert {len(step) for step in steps} == {used}
     assert all(isinstance(batch, dict) is (used > 1) for batch in loader)
     seen = {worker: [] for worker in workers}
     for step in steps:
         for worker, batch in step.items():
             seen[worker] += fetched(batch)[1]
-    assert sorted(number for numbers in seen.values() for number in numbers) == list(range(15))
-    assert [len(numbers) for numbers in seen.values()] == list(sizes)
+    assert sorted(number for numbers in seen.values() for number in numbers) == sorted([*range(15)] * used)
+    assert [len(numbers) for numbers in seen.values()] == [used * size for size in sizes]
 
 
 def test_passes_do_not_disturb_each_other(workers):

@@ -1,11 +1,10 @@
 """Part 5, welcome to the sandbox: six workers with data in one call, tags, and searching one worker and all of them.
 
-Boston housing is gone from scikit-learn, so the diabetes data is searched instead.
+Boston housing is gone from scikit-learn; the diabetes data takes its place.
 """
 
 from __future__ import annotations
 
-import logging
 import sys
 
 import pytest
@@ -82,22 +81,18 @@ def test_the_cell_can_be_run_again(notebook):
     assert len(again["grid"].search("#iris", "#data")["bob"]) == 1
 
 
-def test_the_short_form_has_no_data(monkeypatch, caplog):
+def test_the_short_form_has_no_data(monkeypatch, capsys):
     monkeypatch.setattr(sandbox, "_distribute", lambda *given: pytest.fail("data was loaded"))
     names = {"torch": torch}
-    with caplog.at_level(logging.INFO, "syft.sandbox"):
-        assert sy.hook(names) is None and "grid" in names and names["hook"] is not None
-    assert caplog.text == ""
+    assert sy.hook(names) is None and "grid" in names and names["hook"] is not None
+    assert capsys.readouterr().out == ""
     assert sy.hook.local_worker is sy.local_worker  # and it is the hook itself as well, as documented
 
 
-def test_verbose_logs_each_step(notebook, caplog, capsys):
-    for verbose, told in ((True, 1 + len(sandbox.DATASETS)), (False, 0)):
-        caplog.clear()
-        with caplog.at_level(logging.INFO, "syft.sandbox"):
-            sy.create_sandbox({"torch": torch}, verbose=verbose)
-        assert len(caplog.records) == told
-    assert capsys.readouterr().out == ""
+def test_verbose_prints_each_step(notebook, capsys):
+    for verbose, told in ((True, 6 + len(sandbox.DATASETS)), (False, 0)):
+        sy.create_sandbox({"torch": torch}, verbose=verbose)
+        assert len(capsys.readouterr().out.splitlines()) == told
 
 
 def test_nothing_is_written_into_a_notebook_that_lacks_something(monkeypatch):

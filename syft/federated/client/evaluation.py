@@ -98,4 +98,4 @@ class Evaluation:
 
     def _histogram(self, classes: torch.Tensor) -> Any:
         bins = self._classes if self.nr_bins == -1 else self.nr_bins
-        return np.histogram(classes.double().numpy(), bins=bins, range=(0, bins))[0]
+        return np.histogram(classes.double().numpy(), bins=bins, range=(0, bins))[0].astype(np.float64)

@@ -19,11 +19,11 @@ from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER
 from syft.core.object_storage import ObjectStorage
 from syft.core.references import Ref, TensorMeta
-from syft.exceptions import GetNotPermittedError, ObjectNotFoundError
+from syft.exceptions import GetNotPermittedError, ObjectNotFoundError, TrainingError
 from syft.federated.client.evaluation import Evaluation
 from syft.federated.client.fit_service import ADD_DATASET, EVALUATE, FIT, REMOVE_DATASET, FitService, trainer_of
 from syft.federated.client.train_config import TrainConfig
-from syft.federated.client.training_loop import Training, pair_of
+from syft.federated.client.training_loop import pair_of
 from syft.messaging import message as m
 from syft.pointers.lease import Lease
 from syft.pointers.pointer_tensor import PointerTensor
@@ -42,20 +42,45 @@ class FederatedClient(ObjectStorage):
 
     @property
     def datasets(self) -> dict[str, Any]:
-        """The data sets by key."""
+        """The data sets by key; they can be assigned."""
         return trainer_of(self).all()
+
+    @datasets.setter
+    def datasets(self, datasets: dict[str, Any] | None) -> None:
+        trainer_of(self).replace_all({} if datasets is None else datasets)
 
     @property
     def train_config(self) -> TrainConfig | None:
-        """The config set with `set_obj`. Configs sent by clients are separate."""
-        own = trainer_of(self).own
-        return None if own is None else own.config
+        """The config that was assigned, or that this process sent here. Assigning one begins with a new optimizer."""
+        current = trainer_of(self).current
+        return None if current is None else current.config
+
+    @train_config.setter
+    def train_config(self, config: TrainConfig | None) -> None:
+        if config is not None and not isinstance(config, TrainConfig):
+            raise TrainingError(f"train_config must be a TrainConfig or None, got a {type(config).__name__}.")
+        self._check_assignable("train_config", "Send the config to it: config.send(worker).")
+        trainer_of(self).set_own(config)
 
     @property
     def optimizer(self) -> torch.optim.Optimizer | None:
-        """The optimizer of `train_config`; None before the first training."""
-        own = trainer_of(self).own
-        return None if own is None else own.optimizer
+        """The optimizer of `train_config`; None before the first training. If it is set to None, `fit` builds one."""
+        current = trainer_of(self).current
+        return None if current is None else current.optimizer
+
+    @optimizer.setter
+    def optimizer(self, optimizer: torch.optim.Optimizer | None) -> None:
+        if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
+            raise TrainingError(f"optimizer must be a torch.optim.Optimizer or None, got a {type(optimizer).__name__}.")
+        self._check_assignable("optimizer", "Name one in the config: TrainConfig(..., optimizer='Adam').")
+        current = trainer_of(self).current
+        if current is not None:
+            current.assign(optimizer)
+        elif optimizer is not None:
+            raise TrainingError("An optimizer belongs to a TrainConfig. Assign client.train_config first.")
+
+    def _check_assignable(self, name: str, advice: str) -> None:
+        """Raise AttributeError if the training state is in another process."""
 
     def add_dataset(self, dataset: Any, key: str) -> None:
         """Add a data set under a key; raises ValueError if the key exists.
@@ -73,7 +98,7 @@ class FederatedClient(ObjectStorage):
     def set_obj(self, obj: Any) -> None:
         """Store an object. A TrainConfig becomes the current config instead, with a new optimizer."""
         if isinstance(obj, TrainConfig):
-            trainer_of(self).own = Training(obj)
+            trainer_of(self).set_own(obj)
         else:
             super().set_obj(obj)
 
@@ -172,6 +197,13 @@ class RemoteFederatedClient(FederatedCaller, FederatedClient):
     def datasets(self) -> dict[str, Any]:
         """Raise AttributeError: the data sets are at the worker."""
         raise AttributeError("The data sets of this worker are in another process.")
+
+    @datasets.setter
+    def datasets(self, datasets: dict[str, Any] | None) -> None:
+        raise AttributeError("The data sets of this worker are in another process. Call worker.add_dataset(...).")
+
+    def _check_assignable(self, name: str, advice: str) -> None:
+        raise AttributeError(f"The {name} of this worker is in another process. {advice}")
 
     def add_dataset(self, dataset: Any, key: str) -> None:
         """Send a data set to the worker and add it under a key. If a policy is set, only the owner may do this.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils.data import TensorDataset
 
+from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import NotPermittedError, TrainingError
 from syft.federated.client.dp_training import prepare, step_seconds_of
@@ -83,6 +84,16 @@ class FitService:
         if type(key) is str and find_stored(self.worker, key) is not None:
             self.worker.object_store.remove(f"{DATASET}{key}")
 
+    def replace_all(self, datasets: dict[str, Any]) -> None:
+        """Replace all data sets."""
+        if getattr(self.worker.object_store, "object_manager", None) is None:
+            self.datasets = datasets
+            return
+        for key in list(self.all()):
+            self.remove(key)
+        for key, dataset in datasets.items():
+            self.add(dataset, key)
+
     def has(self, key: str) -> bool:
         """Return whether a data set of this name exists."""
         return key in self.datasets or find_stored(self.worker, key) is not None
@@ -109,7 +120,23 @@ class FitService:
 
     def use(self, session: Session, config: TrainConfig) -> None:
         """Set the config of a client's session."""
+        config.location = self.worker
         self._by_session[session] = Training(config)
+
+    def set_own(self, config: TrainConfig | None) -> None:
+        """Set the worker's own config; without a policy its clients use it too, until they send another one."""
+        self.own = None if config is None else Training(config)
+        if self._is_open():
+            self._by_session.clear()
+
+    @property
+    def current(self) -> Training | None:
+        """The training of the config that the local worker of this process sent; else the worker's own."""
+        caller = local_worker(required=False)
+        for session, training in list(self._by_session.items()):
+            if caller is not None and session.client_id == caller.id and not session.is_closed:
+                return training
+        return self.own
 
     def training_of(self, session: Session | None) -> Training:
         """Return the training of a client's session."""
@@ -164,7 +191,10 @@ class FitService:
         given = ((config.model, config._model_id, "model"), (config.loss_fn, config._loss_fn_id, "loss_fn"))
         for part, obj_id, role in given:
             if part is None and obj_id is None:
-                raise TrainingError(f"The TrainConfig has no {role}.")
+                raise TrainingError(
+                    f"The TrainConfig has no {role}. Pass one, TrainConfig({role}=...), or its id at the worker, "
+                    f"{role}_id=..., and send the config again."
+                )
         model, loss_fn = (store.get(obj_id) if part is None else part for part, obj_id, _ in given)
         return model, loss_fn
 

@@ -122,6 +122,8 @@ class TrainConfig(AbstractObject):
         self.privacy = privacy
         self._model_id = model_id
         self._loss_fn_id = loss_fn_id
+        # The worker that has the config; None before it is sent.
+        self.location: Any = None
         # By worker, so that one config can train at several at once. `model_ptr` points to the last one.
         self._sent: dict[ObjectId, Sent] = {}
         self._last: Sent | None = None
@@ -191,14 +193,13 @@ class TrainConfig(AbstractObject):
         stream.post(m.BatchMessage((*(m.ObjectMessage(obj, i) for obj, i in objects), use)))
         stream.synchronize()  # a refusal of script modules is raised here, not at the next call
         self._model_id, self._loss_fn_id = ids
-        self._last = Sent(pointers[config_id], *(pointers.get(i) for i in ids))
+        self.location = place
+        self._last = Sent(pointers[config_id], *(None if i is None else pointers.get(i) for i in ids))
         self._sent[place.id] = self._last
         return self._last.config
 
     def _settings(self, model_id: ObjectId | None, loss_fn_id: ObjectId | None) -> TrainConfig:
         """Return the config to send: the settings and the ids of the model and the loss at the worker."""
-        if model_id is None or loss_fn_id is None:
-            raise TrainingError("A TrainConfig needs a model and a loss_fn, or their ids at the worker.")
         return TrainConfig(
             id=self.id, model_id=model_id, loss_fn_id=loss_fn_id, privacy=self.privacy, **self.round_settings()
         )

@@ -38,12 +38,17 @@ class Training:
         config.check()
         self.config = config
         self.optimizer: torch.optim.Optimizer | None = None
+        self._is_assigned = False
         self._model: Any = None
         self._device: torch.device | None = None
         # Privacy loss of the private trainings so far, as written by an accountant.
         self.spent: dict[str, Any] | None = None
         # Two concurrent calls would overwrite each other's gradients.
         self.turn = threading.Lock()
+
+    def assign(self, optimizer: torch.optim.Optimizer | None) -> None:
+        """Use an optimizer of the owner from now on; None: the next training builds one."""
+        self.optimizer, self._is_assigned = optimizer, optimizer is not None
 
     def check(self, model: object, loss_fn: object, device: str) -> None:
         """Raise if a model can't be trained. The data is not read."""
@@ -88,6 +93,8 @@ class Training:
 
     def _optimizer_of(self, model: object, torch_device: torch.device) -> torch.optim.Optimizer:
         """Return the optimizer of a model. Its state is reused as long as the model is the same."""
+        if self.optimizer is not None and self._is_assigned:
+            return self.optimizer
         if self.optimizer is None or self._device != torch_device or self._model is not model:
             self.optimizer = build_optimizer(self.config, _parameters(model))
             self._model, self._device = model, torch_device

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import secrets
 import threading
 from collections import Counter
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import Any
 
 from syft.core.labels import printable
 from syft.exceptions import AuthenticationError
+from syft.workers.transport.program_key import HEADER, name_of
 from syft.workers.transport.tls import is_loopback
 
 MAX_TOKEN = 4096
@@ -22,10 +24,17 @@ class Principal:
     Attributes:
         user: its name; None: anonymous, at a server of this machine without tokens.
         role: its role.
+        program: the name of an anonymous client's process, as far as it is known; its connections have one user.
     """
 
     user: str | None
     role: str = "user"
+    program: str = ""
+
+    @property
+    def session_name(self) -> str:
+        """The name of its sessions."""
+        return f"anonymous-{self.program or secrets.token_hex(16)}" if self.user is None else self.user
 
     def __str__(self) -> str:
         """The name for logs: never a token."""
@@ -62,7 +71,7 @@ class Authenticator:
         host = headers.get("host", "").rpartition(":")[0] or headers.get("host", "")
         if "origin" in headers or not is_loopback(host.strip("[]")):
             raise AuthenticationError("This server has no tokens, so it serves programs of this machine only.")
-        return Principal(None)
+        return Principal(None, program=name_of(headers.get(HEADER.lower(), "")))
 
     def check(self, principal: Principal) -> None:
         """Raise AuthenticationError if an authenticated client may not stay."""

@@ -58,6 +58,11 @@ class PortServer:
         self.host = host
         self.port: int = self._socket.getsockname()[1]
         self._thread: threading.Thread | None = None
+        # The thread that serves, which may be the caller's.
+        self._runner: threading.Thread | None = None
+        self._ended = threading.Event()
+        # Whether it was stopped; then its port is closed.
+        self.is_stopped = False
         self._server = uvicorn.Server(self._config())
 
     def _config(self) -> uvicorn.Config:
@@ -103,8 +108,13 @@ class PortServer:
     def run(self) -> None:
         """Serve until it is interrupted or stopped."""
         sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH))
-        with contextlib.suppress(KeyboardInterrupt):  # uvicorn has ended everything before
-            self._server.run(sockets=[self._socket])
+        self._runner = threading.current_thread()
+        try:
+            with contextlib.suppress(KeyboardInterrupt):  # uvicorn has ended everything before
+                self._server.run(sockets=[self._socket])
+        finally:
+            self._runner, self.is_stopped = None, True
+            self._ended.set()
 
     def start(self) -> None:
         """Serve in a thread, and return when clients can connect."""
@@ -123,8 +133,13 @@ class PortServer:
 
     def stop(self) -> None:
         """Accept no more clients, end the sessions, and stop."""
-        self._server.should_exit = True
-        if self._thread is not None and self._thread is not threading.current_thread():
+        self.is_stopped = self._server.should_exit = True
+        runner = self._runner
+        if runner is threading.current_thread():
+            return  # it ends after this call, and closes the port
+        if runner is not None:
+            self._ended.wait(_STOP_SECONDS + 5)
+        if self._thread is not None:
             self._thread.join(_STOP_SECONDS + 5)
         self._socket.close()
 

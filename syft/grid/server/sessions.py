@@ -272,7 +272,8 @@ class SessionRegistry:
         with self._lock:
             found = self._open.get(session_id)
             if found is not None and not found.is_over and hmac.compare_digest(found.secret, secret):
-                is_theirs = principal.user is None or found.session.client_id == principal.user
+                is_nameless = principal.user is None and not principal.program
+                is_theirs = is_nameless or found.session.client_id == principal.session_name
                 # A client with another role has other rights: that is another session.
                 same = found.session.role == principal.role and found.session.via == getattr(principal, "via", None)
                 if is_theirs and same and found.session.purpose == purpose:
@@ -289,8 +290,7 @@ class SessionRegistry:
 
     def _begin(self, principal: Principal, budget: ByteBudget | None, purpose: str) -> ResumableSession:
         """Return a new session. A process may have to be started for it, so the lock is not held."""
-        name = principal.user if principal.user is not None else f"anonymous-{secrets.token_hex(8)}"
-        session = self.worker.open_session(name)
+        session = self.worker.open_session(principal.session_name)
         session.role, session.purpose = principal.role, purpose
         session.may_wait = True
         session.max_message_bytes = self.limit

@@ -29,7 +29,7 @@ class TokenAuthenticator(Authenticator):
     def identify(self, headers: Mapping[str, str], address: str) -> VerifiedToken:
         """Return the client of a request, by its token."""
         found = self._identity.tokens.read(bearer(headers))
-        return VerifiedToken(found.user, found.role, found)
+        return VerifiedToken(found.user, found.role, identity=found)
 
     def check(self, principal: Principal) -> None:
         """Raise if a token has expired or was revoked since it was checked."""

@@ -35,9 +35,10 @@ from syft.workers.transport.batching import CallBatch, encode_call
 from syft.workers.transport.framing import BYE, HELLO, NOTICE, REQUEST, SEEN, FramedConnection
 from syft.workers.transport.greeting import VERSION, read_notice, read_refusal, read_welcome
 from syft.workers.transport.pipe import Bytes, SocketPipe
-from syft.workers.transport.pipelined import Line, Lines, PipelinedStream
+from syft.workers.transport.pipelined import Line, Lines
 from syft.workers.transport.request_codec import write_request
 from syft.workers.transport.resend_buffer import ResendBuffer
+from syft.workers.transport.suspendable import SuspendableStream
 from syft.workers.transport.websocket import Endpoint, WebsocketPipe
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ _LARGE = 1 << 16
 _FIRST_PAUSE, _MAX_PAUSE = 0.05, 2.0
 
 
-class WebsocketStream(PipelinedStream):
+class WebsocketStream(SuspendableStream):
     """A stream to a worker behind a WebSocket, or behind the pipe that `dial` opens within some seconds.
 
     `check_use` raises an error if the current request may not use the stream.
@@ -173,6 +174,7 @@ class WebsocketStream(PipelinedStream):
         with self._order:
             self._connection.close()  # type: ignore[union-attr]
             self._connection = None
+        self._resumed.wait()
         end = time.monotonic() + current().reconnect_timeout
         pause = _FIRST_PAUSE * 2**self._unconfirmed.resends
         if self._unconfirmed.resends:  # it was lost again before any request was done
@@ -271,7 +273,7 @@ class WebsocketStream(PipelinedStream):
         step, spec = encoded
         if self._failed is not None:
             self.raise_failure()
-        if self._closed:
+        if self._closed or self.is_suspended:
             self._check_open()
         if self._released:
             step[0] = self._released_bytes()
@@ -363,6 +365,7 @@ class WebsocketStream(PipelinedStream):
             self._enqueue_batch()
             self._closed = True
             connection = self._connection
+        self._resumed.set()
         if connection is not None:
             connection.write_soon(BYE, 0, b"")
             connection.drain(current().stream_timeout)
@@ -374,6 +377,12 @@ class WebsocketStream(PipelinedStream):
         if failed is not None:
             raise failed
         self.raise_failure()
+
+    def _hang_up(self) -> None:
+        """Close the connection; the node keeps the session until it is resumed, or has been away for too long."""
+        connection = self._connection
+        if connection is not None:
+            connection.close()
 
     def _finish_calls(self) -> Exception | None:
         """Wait until all requests are done, and return their error: after the end of a session nothing is received."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -76,6 +76,8 @@ class Stream:
     is_replaced = False
     # Whether small calls are batched (see `batching`).
     gathers = False
+    # The number of leases of objects that were not fetched, moved or deleted.
+    leases = 0
 
     def __init__(self, client: Any, location: Any) -> None:
         self.client = client
@@ -201,10 +203,15 @@ class Stream:
 
 def close_all(streams: Iterable[Any]) -> None:
     """Close all streams; then raise the first unreported error of an earlier call."""
+    call_all([stream.close for stream in streams])
+
+
+def call_all(calls: Iterable[Callable[[], None]]) -> None:
+    """Make all calls; then raise the first error."""
     failed: Exception | None = None
-    for stream in streams:
+    for call in calls:
         try:
-            stream.close()
+            call()
         except Exception as error:
             failed = failed or error
     if failed is not None:

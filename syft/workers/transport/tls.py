@@ -114,10 +114,20 @@ def _explain_pair(error: ssl.SSLError, cert: str | os.PathLike[str], key: str | 
         return (
             f"The certificate and the key in {pair} do not belong together. Issue both again, or name the right files."
         )
+    if error.reason in _WEAK:
+        return f"{_WEAK[error.reason].format(cert=os.fspath(cert))} {_MAKE}"
     return f"{pair} are not a certificate and its key in PEM form. {_MAKE}"
 
 
 _MAKE = "Make one: python -m syft node certs authority FOLDER --name TEAM, then python -m syft node certs issue --help"
+
+_LEAST = "Use RSA with 2048 bits or more, or an elliptic curve with 256."
+# OpenSSL's name of a certificate that is too weak -> the explanation.
+_WEAK = {
+    "EE_KEY_TOO_SMALL": f"The key of the certificate in {{cert}} is too short. {_LEAST}",
+    "CA_KEY_TOO_SMALL": f"The key of an authority's certificate in {{cert}} is too short. {_LEAST}",
+    "CA_MD_TOO_WEAK": "A certificate in {cert} is signed with a hash that is too weak. Use SHA-256 or better.",
+}
 
 _UNTRUSTED = (
     "the certificate of {where} is not signed by an authority that is trusted here. Name the team's authority: "
@@ -157,6 +167,9 @@ _CERTIFICATES = {
     21: _UNTRUSTED,
     62: _MISMATCH,
     64: _MISMATCH,
+    66: "the key of the certificate of {where} is too short. Let its owner issue one with a longer key",
+    67: "the key of the authority of {where} is too short. Let its owner issue certificates with another authority",
+    68: "the certificate of {where} is signed with a hash that is too weak. Let its owner issue a new one",
 }
 # OpenSSL's name of any other error -> the explanation.
 _REASONS = {

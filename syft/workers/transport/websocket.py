@@ -27,6 +27,8 @@ from syft.config import current
 from syft.core.labels import printable
 from syft.exceptions import AuthenticationError, SyftError
 from syft.workers.transport.pipe import SMALL, Bytes, SocketPipe
+from syft.workers.transport.program_key import HEADER, program_key
+from syft.workers.transport.tls import is_loopback
 
 # Largest binary message, sent or received.
 CHUNK = 1 << 20
@@ -117,6 +119,8 @@ class WebsocketPipe:
         request = self._protocol.connect()
         if where.token is not None:
             request.headers["Authorization"] = f"Bearer {where.token}"
+        elif is_loopback(self._protocol.uri.host):
+            request.headers[HEADER] = program_key(self._protocol.uri.port)
         self._protocol.send_request(request)
         self._flush()
         while self._protocol.state is CONNECTING and self._protocol.handshake_exc is None:

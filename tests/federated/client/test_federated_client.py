@@ -363,7 +363,9 @@ def test_clients_do_not_overwrite_each_others_configs(make_worker, kind, hook):
     first = bob.fit("xor")
     torch.testing.assert_close(first, samples.mean_square(XOR_TARGET, mine.model(XOR)).detach())
     assert set(mine.get_model().state_dict()) != set(theirs.model.state_dict())
-    assert bob.train_config is None, "what clients train with is theirs"
+    assert bob.train_config.id == mine.id and theirs.id != mine.id
+    with sy.acting_as(other):
+        assert bob.train_config.id == theirs.id
 
 
 def test_async_fit_runs_at_the_same_time(make_worker, kind):

@@ -108,8 +108,11 @@ def test_python_code_does_not_travel(bob):
         config(loss_fn=lambda pred, target: pred).send(bob)
     with pytest.raises(TrainingError, match="not built"):
         config(model=sy.Plan(forward_func=nn.Linear(2, 1))).send(bob)
-    with pytest.raises(TrainingError, match="needs a model and a loss_fn"):
-        sy.TrainConfig(None, planned_loss()).send(bob)
+    bob.add_dataset(samples.xor(), "xor")
+    incomplete = sy.TrainConfig(None, planned_loss())
+    incomplete.send(bob)  # the settings alone
+    with pytest.raises(TrainingError, match=r"The TrainConfig has no model. Pass one, TrainConfig\(model=...\)"):
+        bob.fit("xor")
     with pytest.raises(TrainingError, match="was not sent to that worker"):
         config().get_model()
 

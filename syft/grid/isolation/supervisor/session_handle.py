@@ -159,7 +159,7 @@ class SessionHandle(ProcessHandle):
         self.connections.discard(relay)
         if not self.connections:
             self.idle_since = time.monotonic()
-            # An anonymous user never reconnects, and a party process holds no objects of its user.
+            # Anonymous programs rarely connect again, and a party process holds no objects of its user.
             if self.purpose or str(self.user).startswith("anonymous-"):
                 self.retire(self.idle_since)
 
