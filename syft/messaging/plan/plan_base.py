@@ -65,18 +65,36 @@ class PlanBase(AbstractObject, ObjectStorage, Translatable):
         """Set an attribute; tensors and modules become part of the state."""
         if isinstance(value, torch.Tensor | torch.nn.Module):
             self.state.remove(name)
-            if isinstance(value, torch.Tensor):
-                self.state.add(value, name)
-                self._register(value)
-            else:
-                prefix = "" if name == "forward_func" else f"{name}."
-                for inner, parameter in value.named_parameters():
-                    self.state.add(parameter, prefix + inner, "#parameter")
-                    self._register(parameter)
-                for inner, buffer in value.named_buffers():
-                    self.state.add(buffer, prefix + inner, "#buffer")
+            self._declare(name, value)
             self._discard_program()
         object.__setattr__(self, name, value)
+
+    def _declare(self, name: str, value: torch.Tensor | torch.nn.Module) -> None:
+        """Add the tensors of an attribute to the state."""
+        if isinstance(value, torch.Tensor):
+            self.state.add(value, name)
+            self._register(value)
+            return
+        prefix = _prefix(name)
+        for inner, parameter in value.named_parameters():
+            self.state.add(parameter, prefix + inner, "#parameter")
+            self._register(parameter)
+        for inner, buffer in value.named_buffers():
+            self.state.add(buffer, prefix + inner, "#buffer")
+
+    def _declare_again(self) -> None:
+        """Bring the state up to date with modules whose tensors were replaced after they became attributes."""
+        for name, module in list(self.__dict__.items()):
+            if isinstance(module, torch.nn.Module):
+                prefix = _prefix(name)
+                held = {prefix + n: t for n, t in (*module.named_parameters(), *module.named_buffers())}
+                parts = tuple(f"{prefix}{part}." for part in (*module._modules, *module._parameters, *module._buffers))
+                self.state.state_placeholders = [
+                    p
+                    for p in self.state.state_placeholders
+                    if not f"{p.description}.".startswith(parts) or held.get(str(p.description)) is p.child
+                ]
+                self._declare(name, module)
 
     def _register(self, tensor: torch.Tensor) -> None:
         owner = self.owner
@@ -132,10 +150,22 @@ class PlanBase(AbstractObject, ObjectStorage, Translatable):
         """Switch the modules that are attributes of this plan to eval mode; build it again after that."""
         return self.train(False)
 
+    def _bind(self, modules: list[torch.nn.Module]) -> None:
+        """Record where modules hold the tensors of the state."""
+        self._binding = self.state.binding = ModuleBinding(modules, self.state.state_placeholders)
+
+    def _bind_attributes(self) -> Self:
+        """Let the attributes hold the tensors of the state, after those have changed; returns the plan."""
+        for placeholder in self.state.state_placeholders:
+            name = placeholder.description
+            if isinstance(self.__dict__.get(name), torch.Tensor):  # type: ignore[arg-type]
+                self.__dict__[str(name)] = placeholder.child
+        return self
+
     def get_(self) -> Self:
         """Fetch the remote tensors of the state, such as shares; returns the plan."""
         self.state.get_()
-        return self
+        return self._bind_attributes()
 
     get = get_
 
@@ -143,14 +173,14 @@ class PlanBase(AbstractObject, ObjectStorage, Translatable):
         """Encode the state in fixed precision; returns the plan."""
         self._check_built("encoded")
         self.state.fix_precision_(*args, **kwargs)
-        return self
+        return self._bind_attributes()
 
     fix_precision = fix_prec_ = fix_prec = fix_precision_
 
     def float_precision_(self) -> Self:
         """Decode the state; returns the plan."""
         self.state.float_precision_()
-        return self
+        return self._bind_attributes()
 
     float_precision = float_prec_ = float_prec = float_precision_
 
@@ -161,7 +191,7 @@ class PlanBase(AbstractObject, ObjectStorage, Translatable):
         """
         self._check_built("shared")
         self.state.share_(*args, **kwargs)
-        return self
+        return self._bind_attributes()
 
     share = share_
 
@@ -300,6 +330,11 @@ class PlanBase(AbstractObject, ObjectStorage, Translatable):
         obj = self.get_obj(obj_id)
         self.de_register_obj(obj)
         return obj
+
+
+def _prefix(name: str) -> str:
+    """Return the prefix of the names of an attribute's tensors in the state."""
+    return "" if name == "forward_func" else f"{name}."
 
 
 def _is_held(pointer: PointerPlan) -> bool:
