@@ -1,7 +1,11 @@
-"""Ids of objects: 128 bits of the operating system's randomness each, so nobody can guess one."""
+"""Ids of objects: 96 bits of the operating system's randomness and a mark of this process, so nobody can guess one.
+
+The mark is 32 bits that only this process can compute: it knows its own ids, and others see 128 random bits.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterable
@@ -63,16 +67,42 @@ def check_user_id(obj_id: ObjectId) -> None:
     raise NotPermittedError(f"The id {obj_id!r:.80} is the text of a number. Use the number itself, or another id.")
 
 
+_RANDOM_BYTES, _MARK_BYTES = 12, 4
+_key = os.urandom(32)
+
+
+def _new_key() -> None:
+    global _key
+    _key = os.urandom(32)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_key)  # ids of the parent are not ids of the child
+
+
+def _mark(random: bytes) -> bytes:
+    return hashlib.blake2b(random, key=_key, digest_size=_MARK_BYTES).digest()
+
+
 def _draw(count: int) -> list[int]:
     """Draw `count` ids with one system call."""
-    raw = os.urandom(16 * count)
-    return [int.from_bytes(raw[at : at + 16], "big") for at in range(0, len(raw), 16)]
+    raw = os.urandom(_RANDOM_BYTES * count)
+    parts = [raw[at : at + _RANDOM_BYTES] for at in range(0, len(raw), _RANDOM_BYTES)]
+    return [int.from_bytes(part + _mark(part), "big") for part in parts]
+
+
+def is_drawn_here(obj_id: ObjectId) -> bool:
+    """Say whether this process drew an id: no other worker has an object of this id unless it got it from here."""
+    if type(obj_id) is not int or not 0 <= obj_id < 1 << 128:
+        return False
+    written = obj_id.to_bytes(_RANDOM_BYTES + _MARK_BYTES, "big")
+    return _mark(written[:_RANDOM_BYTES]) == written[_RANDOM_BYTES:]
 
 
 class IdProvider:
     """A source of fresh ids, optionally preset by the caller.
 
-    It remembers no id it made: 128 random bits do not repeat, and a memory of them would grow for ever.
+    It remembers no id it made: 96 random bits do not repeat, and a memory of them would grow for ever.
 
     Args:
         given_ids: ids to hand out first, last one first (as `set_next_ids`).

@@ -88,10 +88,14 @@ class ObjectPointer(AbstractObject):
     @garbage_collect_data.setter
     def garbage_collect_data(self, value: bool) -> None:
         owned = bool(value) and self.lease.spent is None
-        if owned is not self.lease.owned and self.lease.spent is None:
-            stream = self.lease.stream
-            (stream.claim if owned else stream.publish)(self.id_at_location)
-        self.lease.owned = owned
+        lease = self.lease
+        if owned is not lease.owned and lease.spent is None:
+            if not owned:
+                lease.stream.publish(self.id_at_location)
+            elif not lease.kept:
+                lease.stream.claim(self.id_at_location)
+            lease.kept = False
+        lease.owned = owned
 
     gc = garbage_collect_data
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
 from syft.core.context import local_worker
-from syft.core.id_provider import ObjectId
+from syft.core.id_provider import ObjectId, is_drawn_here
 from syft.exceptions import SyftError
 from syft.federated.client.federated_client import RemoteFederatedClient
 from syft.messaging import message as m
 from syft.workers.access.policy import ALLOW_ALL
 from syft.workers.base import BaseWorker
+
+# Ids of sent objects that are remembered for each worker.
+MAX_SENT_IDS = 1 << 16
 
 
 class RemoteWorker(BaseWorker, RemoteFederatedClient):
@@ -42,9 +46,30 @@ class RemoteWorker(BaseWorker, RemoteFederatedClient):
         for tensor in data:
             sender.send(tensor, self, garbage_collect_data=False)
 
-    def _may_hold(self, obj_id: ObjectId) -> bool:
-        """Return True: its objects are not known here, so every object gets a new id."""
-        return True
+    @functools.cached_property
+    def _sent_ids(self) -> dict[ObjectId, bool]:
+        """Ids of objects that this process sent there; False where it has released the object since."""
+        return {}
+
+    def _may_hold(self, obj_id: ObjectId) -> bool | None:
+        """Return whether it holds an object of an id; None: only the worker knows, for example of a received id."""
+        is_held = self._sent_ids.get(obj_id)
+        if is_held is None:
+            return False if is_drawn_here(obj_id) else None
+        return True if is_held else None
+
+    def _reserve(self, obj_id: ObjectId) -> None:
+        """Record the id of an object that is being sent there."""
+        self._sent_ids[obj_id] = True
+        if len(self._sent_ids) > MAX_SENT_IDS:
+            self._sent_ids.pop(next(iter(self._sent_ids)), None)
+
+    def _note_release(self, obj_id: ObjectId, is_gone: bool) -> None:
+        """Record that an object was released, so that its id may be free; or that it is gone. Finalizers call this."""
+        if is_gone:
+            self._sent_ids.pop(obj_id, None)
+        elif obj_id in self._sent_ids:
+            self._sent_ids[obj_id] = False
 
     @property
     def _objects(self) -> dict[ObjectId, Any]:

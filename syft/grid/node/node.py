@@ -59,6 +59,8 @@ class NodeWorker(BaseWorker, FederatedClient):
     request_counts: Any = None
     # Owners refer to objects by the text of their ids, so users may not choose ids that look like others.
     takes_any_id = False
+    # An unpublished plan is private to its user, and published means stored: it ends with the session.
+    keeps_lasting_objects = False
 
     def __init__(self, id: ObjectId, policy: ReleasePolicy) -> None:
         super().__init__(None, id, auto_add=False)

@@ -20,7 +20,7 @@ def copy_unbuilt(plan: Plan) -> Any:
     """Return a copy of a plan that is not built."""
     proxy: Plan = object.__new__(type(plan))
     proxy.__dict__.update(plan.__dict__)
-    proxy.__dict__.update(_id=None, state=State(), pointers={}, _sent_to=set(), tags=set(plan.tags))
+    proxy.__dict__.update(_id=None, state=State(), pointers={}, _sent_to={}, tags=set(plan.tags))
     proxy.__dict__.update(optimizers=[], _lines=[], _placeholders={}, _binding=ModuleBinding())
     ObjectStorage.__init__(proxy, plan.name)
     memo: dict[int, Any] = {}  # one for all: tied tensors stay tied

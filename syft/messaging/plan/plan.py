@@ -104,7 +104,7 @@ class Plan(PlanBase):
         self.forward_func = forward_func  # a module in here becomes state
         self.optimizers = []
         self.pointers = {}
-        self._sent_to = set()
+        self._sent_to = {}
         self._lines = []
         self._binding = ModuleBinding()
         self._program = None

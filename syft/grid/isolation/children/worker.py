@@ -187,6 +187,8 @@ class SessionWorker(BaseWorker, FederatedClient):
 
     # Owners refer to objects by the text of their ids, so users must not choose ids that look like others.
     takes_any_id = False
+    # An unpublished plan is private to its user, and published means stored: it ends with the session.
+    keeps_lasting_objects = False
     object_store: SessionStore
     vault: VaultCalls
     progress: ProgressPage
