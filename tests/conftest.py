@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import syft as sy
-from syft.messaging.protocol.base import AbstractProtocol
 from syft.grid.isolation.processes import template
+from syft.messaging.protocol.base import AbstractProtocol
 from syft.workers.process import worker as process_worker
 from tests.helpers import warm_processes as warm
 from tests.helpers.depth import IS_DEEP

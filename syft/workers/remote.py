@@ -13,9 +13,7 @@ from syft.federated.client.federated_client import RemoteFederatedClient
 from syft.messaging import message as m
 from syft.workers.access.policy import ALLOW_ALL
 from syft.workers.base import BaseWorker
-
-# Ids of sent objects that are remembered for each worker.
-MAX_SENT_IDS = 1 << 16
+from syft.workers.sent_ids import SentIds
 
 
 class RemoteWorker(BaseWorker, RemoteFederatedClient):
@@ -47,29 +45,20 @@ class RemoteWorker(BaseWorker, RemoteFederatedClient):
             sender.send(tensor, self, garbage_collect_data=False)
 
     @functools.cached_property
-    def _sent_ids(self) -> dict[ObjectId, bool]:
-        """Ids of objects that this process sent there; False where it has released the object since."""
-        return {}
+    def _sent_ids(self) -> SentIds:
+        return SentIds()
 
     def _may_hold(self, obj_id: ObjectId) -> bool | None:
         """Return whether it holds an object of an id; None: only the worker knows, for example of a received id."""
-        is_held = self._sent_ids.get(obj_id)
-        if is_held is None:
-            return False if is_drawn_here(obj_id) else None
-        return True if is_held else None
+        return self._sent_ids.holds(obj_id, False if is_drawn_here(obj_id) else None)
 
     def _reserve(self, obj_id: ObjectId) -> None:
         """Record the id of an object that is being sent there."""
-        self._sent_ids[obj_id] = True
-        if len(self._sent_ids) > MAX_SENT_IDS:
-            self._sent_ids.pop(next(iter(self._sent_ids)), None)
+        self._sent_ids.add(obj_id)
 
     def _note_release(self, obj_id: ObjectId, is_gone: bool) -> None:
-        """Record that an object was released, so that its id may be free; or that it is gone. Finalizers call this."""
-        if is_gone:
-            self._sent_ids.pop(obj_id, None)
-        elif obj_id in self._sent_ids:
-            self._sent_ids[obj_id] = False
+        """Record that an object was released, or that it is gone."""
+        self._sent_ids.note_release(obj_id, is_gone)
 
     @property
     def _objects(self) -> dict[ObjectId, Any]:

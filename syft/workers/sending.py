@@ -97,6 +97,7 @@ class Sender(AddressBook, ObjectStorage):
         stream = self.stream_to(destination)
         prepare_transfer(obj, destination)
         destination._reserve(obj_id)
+        getattr(stream, "moved", {}).pop(obj_id, None)  # an earlier object had the same id
         if may_be_taken:
             obj_id = _store_or_rename(stream, m.ObjectMessage(obj, obj_id, published, claimant))
         else:
