@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TypeAlias, TypeGuard
 
 from syft.exceptions import IdNotUniqueError, NotPermittedError
@@ -37,6 +37,44 @@ TAG_PREFIX = "#"
 # is stored with a request for a release. Tags begin with the last one, so that no id is taken for a tag.
 RESERVED_PREFIXES = (DATASET_PREFIX, MODEL_PREFIX, SEALED_PREFIX, SLICE_PREFIX, TAG_PREFIX)
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)", re.ASCII)
+
+
+SHOWN_DIGITS = 11
+
+
+def short_id(obj_id: ObjectId) -> str:
+    """Return an id as texts show it: the first digits of a drawn one, which `names_id` accepts.
+
+    Example:
+        >>> short_id(7), short_id("patients"), short_id(310478954504835150747920189478819968762)
+        ('7', 'patients', '31047895450')
+    """
+    text = str(obj_id)
+    return text[:SHOWN_DIGITS] if isinstance(obj_id, int) and len(text) > 2 * SHOWN_DIGITS else text
+
+
+def names_id(word: object, obj_id: ObjectId) -> bool:
+    """Say whether a word names an id: it is the id, or the digits of it that texts show, or more of them.
+
+    Example:
+        >>> names_id(31047895450, 310478954504835150747920189478819968762)
+        True
+    """
+    if word == obj_id:
+        return True
+    if not isinstance(obj_id, int) or not isinstance(word, int | str) or isinstance(word, bool):
+        return False
+    digits = str(word)
+    whole = str(obj_id)
+    return len(whole) > 2 * SHOWN_DIGITS <= 2 * len(digits) and digits.isdecimal() and whole.startswith(digits)
+
+
+def find_named(word: ObjectId, ids: Collection[ObjectId]) -> ObjectId | None:
+    """Return the id that a word names: itself, or the only one with these first digits; None if there is none."""
+    if word in ids:
+        return word
+    found = [obj_id for obj_id in list(ids) if names_id(word, obj_id)]
+    return found[0] if len(found) == 1 else None
 
 
 def parse_id(text: str) -> ObjectId:

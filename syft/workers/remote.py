@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from syft.core.context import local_worker
-from syft.core.id_provider import ObjectId, is_drawn_here
+from syft.core.id_provider import ObjectId, find_named, is_drawn_here
 from syft.exceptions import SyftError
 from syft.federated.client.federated_client import RemoteFederatedClient
 from syft.messaging import message as m
@@ -70,11 +70,12 @@ class RemoteWorker(BaseWorker, RemoteFederatedClient):
         return {pointer.id_at_location: pointer for pointer in found}
 
     def get_obj(self, obj_id: ObjectId) -> Any:
-        """Return a pointer to the object of this id."""
+        """Return a pointer to the object of this id; the first digits of an id, as texts show it, are enough."""
         objects = self._objects
-        if obj_id not in objects:
+        named = find_named(obj_id, objects)
+        if named is None:
             self.object_store.get(obj_id)  # raises the common error
-        return objects[obj_id]
+        return objects[obj_id if named is None else named]
 
     def set_obj(self, obj: object) -> None:
         """Refuse: objects are sent to a worker in another process."""
