@@ -14,6 +14,7 @@ import torch
 
 import syft as sy
 from syft.grid.isolation.processes import template
+from syft.messaging.protocol.base import AbstractProtocol
 from syft.workers.process import worker as process_worker
 from tests.helpers import warm_processes as warm
 from tests.helpers.depth import IS_DEEP
@@ -123,11 +124,13 @@ def workers(make_worker, kind):
 
 @pytest.fixture
 def nothing_left():
-    """Return a function that asserts that workers hold nothing any more."""
+    """Return a function that asserts that workers hold nothing any more but plans, protocols and ObjectWrappers."""
+    lasting = (sy.Plan, AbstractProtocol, sy.ObjectWrapper, sy.PointerPlan, sy.PointerProtocol, sy.CallablePointer)
 
     def check(*workers):
         gc.collect()
-        assert {worker.id: len(worker._objects) for worker in workers} == {worker.id: 0 for worker in workers}
+        held = {w.id: [obj for obj in w._objects.values() if not isinstance(obj, lasting)] for w in workers}
+        assert {name: len(objects) for name, objects in held.items()} == dict.fromkeys(held, 0)
 
     return check
 

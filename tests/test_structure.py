@@ -107,7 +107,6 @@ def public_callables():
 
 # Their arguments are those of a function or a text that the user wrote.
 VARIADIC = {
-    "syft.Plan.forward",
     "syft.Plan.build",
     "syft.Protocol.run",
     "syft.Protocol.run_here",

@@ -163,10 +163,10 @@ def _export_whole(talk: ApiClient, object_id: str, file: Path) -> None:
 
 
 def _known_id(objects: Any, text: str) -> Any:
-    from syft.core.id_provider import parse_id
+    from syft.core.id_provider import find_named, parse_id
 
-    obj_id = parse_id(text)
-    if obj_id not in objects:
+    obj_id = find_named(parse_id(text), objects)
+    if obj_id is None:
         raise SyftError(f"No object {text!r} is held here. List them: python -m syft node data list")
     return obj_id
 

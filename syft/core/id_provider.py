@@ -1,10 +1,14 @@
-"""Ids of objects: 128 bits of the operating system's randomness each, so nobody can guess one."""
+"""Ids of objects: 96 bits of the operating system's randomness and a mark of this process, so nobody can guess one.
+
+The mark is 32 bits that only this process can compute: it knows its own ids, and others see 128 random bits.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TypeAlias, TypeGuard
 
 from syft.exceptions import IdNotUniqueError, NotPermittedError
@@ -35,6 +39,44 @@ RESERVED_PREFIXES = (DATASET_PREFIX, MODEL_PREFIX, SEALED_PREFIX, SLICE_PREFIX, 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)", re.ASCII)
 
 
+SHOWN_DIGITS = 11
+
+
+def short_id(obj_id: ObjectId) -> str:
+    """Return an id as texts show it: the first digits of a drawn one, which `names_id` accepts.
+
+    Example:
+        >>> short_id(7), short_id("patients"), short_id(310478954504835150747920189478819968762)
+        ('7', 'patients', '31047895450')
+    """
+    text = str(obj_id)
+    return text[:SHOWN_DIGITS] if isinstance(obj_id, int) and len(text) > 2 * SHOWN_DIGITS else text
+
+
+def names_id(word: object, obj_id: ObjectId) -> bool:
+    """Say whether a word names an id: it is the id, or the digits of it that texts show, or more of them.
+
+    Example:
+        >>> names_id(31047895450, 310478954504835150747920189478819968762)
+        True
+    """
+    if word == obj_id:
+        return True
+    if not isinstance(obj_id, int) or not isinstance(word, int | str) or isinstance(word, bool):
+        return False
+    digits = str(word)
+    whole = str(obj_id)
+    return len(whole) > 2 * SHOWN_DIGITS <= 2 * len(digits) and digits.isdecimal() and whole.startswith(digits)
+
+
+def find_named(word: ObjectId, ids: Collection[ObjectId]) -> ObjectId | None:
+    """Return the id that a word names: itself, or the only one with these first digits; None if there is none."""
+    if word in ids:
+        return word
+    found = [obj_id for obj_id in list(ids) if names_id(word, obj_id)]
+    return found[0] if len(found) == 1 else None
+
+
 def parse_id(text: str) -> ObjectId:
     """Return the id that a text stands for: a number if it is written as one, else the text itself.
 
@@ -63,16 +105,42 @@ def check_user_id(obj_id: ObjectId) -> None:
     raise NotPermittedError(f"The id {obj_id!r:.80} is the text of a number. Use the number itself, or another id.")
 
 
+_RANDOM_BYTES, _MARK_BYTES = 12, 4
+_key = os.urandom(32)
+
+
+def _new_key() -> None:
+    global _key
+    _key = os.urandom(32)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_key)  # ids of the parent are not ids of the child
+
+
+def _mark(random: bytes) -> bytes:
+    return hashlib.blake2b(random, key=_key, digest_size=_MARK_BYTES).digest()
+
+
 def _draw(count: int) -> list[int]:
     """Draw `count` ids with one system call."""
-    raw = os.urandom(16 * count)
-    return [int.from_bytes(raw[at : at + 16], "big") for at in range(0, len(raw), 16)]
+    raw = os.urandom(_RANDOM_BYTES * count)
+    parts = [raw[at : at + _RANDOM_BYTES] for at in range(0, len(raw), _RANDOM_BYTES)]
+    return [int.from_bytes(part + _mark(part), "big") for part in parts]
+
+
+def is_drawn_here(obj_id: ObjectId) -> bool:
+    """Say whether this process drew an id: no other worker has an object of this id unless it got it from here."""
+    if type(obj_id) is not int or not 0 <= obj_id < 1 << 128:
+        return False
+    written = obj_id.to_bytes(_RANDOM_BYTES + _MARK_BYTES, "big")
+    return _mark(written[:_RANDOM_BYTES]) == written[_RANDOM_BYTES:]
 
 
 class IdProvider:
     """A source of fresh ids, optionally preset by the caller.
 
-    It remembers no id it made: 128 random bits do not repeat, and a memory of them would grow for ever.
+    It remembers no id it made: 96 random bits do not repeat, and a memory of them would grow for ever.
 
     Args:
         given_ids: ids to hand out first, last one first (as `set_next_ids`).

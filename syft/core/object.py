@@ -43,6 +43,8 @@ class AbstractObject(Bufferizable):
     """
 
     child: Any
+    # Whether it stays at a worker when the pointers of its sender are gone.
+    is_lasting = False
 
     def __init__(
         self,

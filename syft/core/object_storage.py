@@ -8,7 +8,7 @@ from typing import Any
 
 from syft.config import current
 from syft.core.claims import Claims
-from syft.core.id_provider import ID_PROVIDER, ObjectId
+from syft.core.id_provider import ID_PROVIDER, ObjectId, find_named
 from syft.exceptions import ObjectNotFoundError
 
 
@@ -110,8 +110,9 @@ class ObjectStorage:
             self.object_store.remove(child.id)
 
     def get_obj(self, obj_id: ObjectId) -> Any:
-        """Return the object of this id."""
-        return self.object_store.get(obj_id)
+        """Return the object of this id; the first digits of an id, as texts show it, are enough."""
+        named = find_named(obj_id, self.object_store.objects)
+        return self.object_store.get(obj_id if named is None else named)
 
     def set_obj(self, obj: Any) -> None:
         """Store an object under its own id."""

@@ -323,7 +323,8 @@ def swap_all(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
         ) from error
 
 
-def _as_parameter(tensor: torch.Tensor) -> torch.Tensor:
+def as_parameter(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor as a parameter, with its gradient."""
     if isinstance(tensor, SyftTensor):
         tensor._is_param = True
         return tensor
@@ -361,7 +362,7 @@ def swap(target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     if _are_encrypted(target, source):
         return _exchange(target, source)  # type: ignore[no-any-return]
     if isinstance(target, torch.nn.Parameter) and not isinstance(source, torch.nn.Parameter):
-        source = _as_parameter(source)
+        source = as_parameter(source)
     swap_objects(target, source)
     return source
 

@@ -31,8 +31,8 @@ from syft.tensors.additive_shared import FIELD, AdditiveSharingTensor
 from syft.tensors.crt_precision import CRTPrecisionTensor
 from syft.tensors.large_precision import field_from_bytes, field_to_bytes
 from syft.tensors.precision import FixedPrecisionTensor
-from syft.tensors.storages import ENCODED, encode_in
 from syft.tensors.private import PrivateTensor
+from syft.tensors.storages import ENCODED, encode_in
 from syft.workers.base import BaseWorker
 from syft.workers.delegation.introduction import introduce
 from syft.workers.execution.execute import WORKER_COMMANDS

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Lease:
     """The claim of a client on a remote object; the object is deleted with the lease if that is `owned`."""
 
-    __slots__ = ("obj_id", "owned", "pending", "spent", "stream")
+    __slots__ = ("kept", "obj_id", "owned", "pending", "spent", "stream")
 
     def __init__(self, stream: Stream, obj_id: ObjectId, owned: bool = True) -> None:
         self.stream = stream
@@ -27,6 +27,8 @@ class Lease:
         self.owned = owned
         # A claim that was received with this pointer and is not taken over yet.
         self.pending = False
+        # Whether the client's claim on the object outlives this lease (plans, protocols and ObjectWrappers).
+        self.kept = False
         self.spent: str | None = None
         stream.leases += 1
 
@@ -41,6 +43,7 @@ class Lease:
             self.stream.leases -= 1
         self.spent = cause
         self.owned = False
+        self.stream.location._note_release(self.obj_id, is_gone=True)
 
     def restore(self) -> None:
         """Record that the object is at its worker again."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 
 from syft.core.context import local_worker
-from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
+from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id, short_id
 from syft.core.labels import check_labels, one_line, printable
 from syft.core.object import AbstractObject
 from syft.core.references import Ref, TensorMeta
@@ -88,10 +88,14 @@ class ObjectPointer(AbstractObject):
     @garbage_collect_data.setter
     def garbage_collect_data(self, value: bool) -> None:
         owned = bool(value) and self.lease.spent is None
-        if owned is not self.lease.owned and self.lease.spent is None:
-            stream = self.lease.stream
-            (stream.claim if owned else stream.publish)(self.id_at_location)
-        self.lease.owned, self.lease.pending = owned, False
+        lease = self.lease
+        if owned is not lease.owned and lease.spent is None:
+            if not owned:
+                lease.stream.publish(self.id_at_location)
+            elif not lease.kept:
+                lease.stream.claim(self.id_at_location)
+            lease.kept = False
+        lease.owned, lease.pending = owned, False
 
     gc = garbage_collection = garbage_collect_data
 
@@ -230,16 +234,26 @@ class ObjectPointer(AbstractObject):
         """Refuse: an object's attributes are set by the calls its type allows."""
         raise UnsupportedOperationError(f"Setting the attribute {name!r}", f"a pointer to {type(self).__name__}")
 
-    def __repr__(self) -> str:
+    def _head(self) -> str:
+        """Return the text that says where the object is; ids are shortened."""
         me = getattr(self._owner, "id", None)
         attr = f"::{self.point_to_attr}" if self.point_to_attr else ""
-        text = f"[{type(self).__name__} | {me}:{self.id} -> {self.location.id}:{self.id_at_location}{attr}]"
+        there = f"{self.location.id}:{short_id(self.id_at_location)}{attr}"
+        return f"[{type(self).__name__} | {me}:{short_id(self.id)} -> {there}]"
+
+    def __repr__(self) -> str:
+        text = self._head()
+        shape = f"Shape: {self._meta.shape}" if isinstance(self._meta, TensorMeta) else ""
+        if shape and not self.tags and not self.description:
+            text += f" {shape}"
         if self.lease.spent:
             text += f" (spent: {self.lease.spent})"
         elif (reason := getattr(self.lease.stream, "moved", {}).get(self.id_at_location)) is not None:
             text += f" (in the vault of {self.location.id}: {reason})"
         if self.tags:
             text += "\n\tTags: " + one_line(" ".join(sorted(self.tags)))
+        if shape and (self.tags or self.description):
+            text += f"\n\t{shape}"
         if self.description:
             text += "\n\tDescription: " + printable(self.description.split("\n")[0][:60])
         return text

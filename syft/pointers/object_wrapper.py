@@ -25,6 +25,8 @@ class ObjectWrapper(AbstractObject):
         description: its description, which searches match.
     """
 
+    is_lasting = True
+
     def __init__(
         self,
         obj: Any,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from syft.core.callsite import describe_line
-from syft.core.id_provider import ObjectId
+from syft.core.id_provider import ObjectId, short_id
 from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import SyftError
 from syft.pointers.multi_pointer import MultiPointerTensor, group_results
@@ -215,8 +215,8 @@ class PointerPlan(ObjectPointer):
     def __repr__(self) -> str:
         if not self.others:
             return super().__repr__()
-        targets = ", ".join(f"{p._location.id}:{p._id_at_location}" for p in self.pointers())
-        return f"[PointerPlan | {getattr(self._owner, 'id', None)}:{self.id} -> {targets}]"
+        targets = ", ".join(f"{p._location.id}:{short_id(p._id_at_location)}" for p in self.pointers())
+        return f"[PointerPlan | {getattr(self._owner, 'id', None)}:{short_id(self.id)} -> {targets}]"
 
 
 def _unwrapped(leaf: object) -> Any:

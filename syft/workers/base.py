@@ -12,9 +12,8 @@ import torch
 
 from syft.codes import PLAN_CMDS
 from syft.core.context import local_worker, refuse_while_recording
-from syft.core.id_provider import ID_PROVIDER, ObjectId
-from syft.core.labels import id_of, tags_of
-from syft.core.object import AbstractObject
+from syft.core.id_provider import ObjectId
+from syft.core.labels import id_of
 from syft.core.object_storage import ObjectStorage
 from syft.core.references import Ref, TensorMeta
 from syft.exceptions import GetNotPermittedError, PlanCommandUnknownError, SyftError
@@ -22,8 +21,7 @@ from syft.hook.remote import Remote
 from syft.messaging import message as m
 from syft.pointers.lease import Lease
 from syft.pointers.object_pointer import ObjectPointer
-from syft.pointers.object_wrapper import ObjectWrapper
-from syft.pointers.remote_call import Results, pointer_kinds
+from syft.pointers.remote_call import Results
 from syft.pointers.request import Request, request_together
 from syft.serde import register
 from syft.workers import wire_form
@@ -31,11 +29,10 @@ from syft.workers.abstract import AbstractWorker
 from syft.workers.access.policy import ALLOW_ALL, ReleasePolicy
 from syft.workers.address_book import AddressBook
 from syft.workers.entry_points import EntryPoints
-from syft.workers.execution import private_flag
-from syft.workers.execution.copies import prepare_transfer, warn_if_graph
-from syft.workers.execution.execute import kind_of, resolve
+from syft.workers.execution.execute import resolve
 from syft.workers.execution.router import PLAN_COMMANDS, route
 from syft.workers.execution.session import Session
+from syft.workers.sending import Sender
 from syft.workers.transport.stream import close_all
 
 if TYPE_CHECKING:
@@ -44,7 +41,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("syft.workers")
 
 
-class BaseWorker(AddressBook, EntryPoints, AbstractWorker, ObjectStorage):
+class BaseWorker(Sender, EntryPoints, AbstractWorker):
     """A party: a store of objects, message handlers, and the other parties it knows.
 
     Args:
@@ -63,6 +60,8 @@ class BaseWorker(AddressBook, EntryPoints, AbstractWorker, ObjectStorage):
     progress: Any = None
     # Whether clients may choose any id for their objects.
     takes_any_id = True
+    # Whether plans, protocols and ObjectWrappers outlive the sessions of the clients that sent them.
+    keeps_lasting_objects = True
 
     def __init__(
         self,
@@ -183,81 +182,9 @@ class BaseWorker(AddressBook, EntryPoints, AbstractWorker, ObjectStorage):
         finally:
             self.is_client_worker = before
 
-    def send(
-        self,
-        obj: object,
-        workers: object,
-        ptr_id: ObjectId | None = None,
-        garbage_collect_data: bool | None = None,
-        **kwargs: object,
-    ) -> Any:
-        """Send an object to a worker and return a pointer to it.
-
-        Args:
-            obj: a tensor or another sendable object.
-            workers: the worker (or a list with one worker).
-            ptr_id: the id of the pointer.
-            garbage_collect_data: whether the object is deleted with its pointers; by default it is, unless it
-                carries tags: tagged objects are published and stay until they are deleted.
-            **kwargs: ignored, as in earlier releases.
-        """
-        if isinstance(workers, list | tuple):
-            if len(workers) != 1:
-                raise NotImplementedError("worker.send takes one worker; tensor.send(alice, bob) takes several.")
-            workers = workers[0]
-        destination = self.get_worker(workers, fail_hard=True)
-        if isinstance(obj, torch.jit.ScriptModule | torch.jit.ScriptFunction):
-            obj = ObjectWrapper(obj)
-        if not isinstance(obj, torch.Tensor | AbstractObject):
-            raise SyftError(f"A {type(obj).__name__} can't be sent as it is: send a tensor, or an ObjectWrapper of it.")
-        warn_if_graph(obj)
-        published = bool(tags_of(obj)) if garbage_collect_data is None else not garbage_collect_data
-        pointer = self.send_object(obj, destination, self._id_for(obj, destination), published)
-        if ptr_id is not None:
-            pointer.id = ptr_id
-        return pointer
-
-    def _id_for(self, obj: object, destination: BaseWorker) -> ObjectId:
-        """Reserve the id of an object at its destination: its own, or a new one if that is taken."""
-        own = id_of(obj)
-        chosen = ID_PROVIDER.pop() if destination._may_hold(own) else own
-        destination._reserve(chosen)
-        return chosen
-
-    def _may_hold(self, obj_id: ObjectId) -> bool:
-        """Return whether this worker holds an object, or may hold it as far as is known here."""
-        return obj_id in self.object_store.objects
-
-    def _reserve(self, obj_id: ObjectId) -> None:
-        """Record the id of an object that is being sent here, if the store does not show it at once."""
-
     def session_of(self, client_id: ObjectId) -> Session | None:
         """Return the session of a connected client."""
         return next((session for session in self._sessions if session.client_id == client_id), None)
-
-    def send_object(
-        self, obj: object, destination: BaseWorker, obj_id: ObjectId, published: bool, claimant: ObjectId | None = None
-    ) -> Any:
-        """Send an object under a given id and return a pointer to it.
-
-        This worker owns the claim on it, unless a claimant is given. A published object stays until it is deleted.
-        """
-        stream = self.stream_to(destination)
-        prepare_transfer(obj, destination)
-        private_flag.store(stream, obj, obj_id, published, claimant)
-        lease = Lease(stream, obj_id, owned=not published)
-        meta = TensorMeta.of_copy(obj) if isinstance(obj, torch.Tensor) else None
-        pointer = pointer_kinds[kind_of(obj)]._attach(lease, self, meta)
-        private_flag.label(pointer, obj)
-        return pointer
-
-    def send_many(self, objects: list[Any], destination: BaseWorker, garbage_collect_data: bool = True) -> list[Any]:
-        """Send several tensors to a worker with one message, and return pointers to them."""
-        stream, ids = self.stream_to(destination), [self._id_for(obj, destination) for obj in objects]
-        private_flag.store_many(stream, list(zip(objects, ids, strict=True)))
-        leases = [Lease(stream, obj_id, owned=garbage_collect_data) for obj_id in ids]
-        kind = pointer_kinds["tensor"]
-        return [kind._attach(lease, self, TensorMeta.of_copy(obj)) for lease, obj in zip(leases, objects, strict=True)]
 
     def get_many(self, pointers: list[Any]) -> list[Any]:
         """Fetch the objects of several pointers, with one message per worker."""
@@ -275,10 +202,6 @@ class BaseWorker(AddressBook, EntryPoints, AbstractWorker, ObjectStorage):
     def request_many(self, pointers: list[Any], reason: str) -> Request:
         """Request the release of several objects from the owner of a worker, with one request."""
         return request_together(pointers, reason)
-
-    def send_obj(self, obj: object, location: BaseWorker | ObjectId) -> None:
-        """Send an object under its own id; it stays until it is deleted."""
-        self.send_object(obj, self.get_worker(location, fail_hard=True), id_of(obj), published=True)
 
     def request_obj(
         self, obj_id: ObjectId, location: BaseWorker | ObjectId, user: object = None, reason: str = ""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
 from syft.core.context import local_worker
-from syft.core.id_provider import ObjectId
+from syft.core.id_provider import ObjectId, find_named, is_drawn_here
 from syft.core.labels import set_id
 from syft.exceptions import SyftError
 from syft.federated.client.federated_client import RemoteFederatedClient
@@ -15,6 +16,7 @@ from syft.serde import serialize
 from syft.workers.access.policy import ALLOW_ALL
 from syft.workers.base import BaseWorker
 from syft.workers.entry_points import sizes_of
+from syft.workers.sent_ids import SentIds
 
 
 class RemoteWorker(BaseWorker, RemoteFederatedClient):
@@ -59,9 +61,21 @@ class RemoteWorker(BaseWorker, RemoteFederatedClient):
         for tensor in data:
             sender.send(tensor, self, garbage_collect_data=False)
 
-    def _may_hold(self, obj_id: ObjectId) -> bool:
-        """Return True: its objects are not known here, so every object gets a new id."""
-        return True
+    @functools.cached_property
+    def _sent_ids(self) -> SentIds:
+        return SentIds()
+
+    def _may_hold(self, obj_id: ObjectId) -> bool | None:
+        """Return whether it holds an object of an id; None: only the worker knows, for example of a received id."""
+        return self._sent_ids.holds(obj_id, False if is_drawn_here(obj_id) else None)
+
+    def _reserve(self, obj_id: ObjectId) -> None:
+        """Record the id of an object that is being sent there."""
+        self._sent_ids.add(obj_id)
+
+    def _note_release(self, obj_id: ObjectId, is_gone: bool) -> None:
+        """Record that an object was released, or that it is gone."""
+        self._sent_ids.note_release(obj_id, is_gone)
 
     @property
     def _objects(self) -> dict[ObjectId, Any]:
@@ -77,11 +91,12 @@ class RemoteWorker(BaseWorker, RemoteFederatedClient):
         raise SyftError(f"Worker {self.id!r} is in another process: send objects there, with x.send(worker).")
 
     def get_obj(self, obj_id: ObjectId) -> Any:
-        """Return a pointer to the object of this id."""
+        """Return a pointer to the object of this id; the first digits of an id, as texts show it, are enough."""
         objects = self._objects
-        if obj_id not in objects:
+        named = find_named(obj_id, objects)
+        if named is None:
             self.object_store.get(obj_id)  # raises the common error
-        return objects[obj_id]
+        return objects[obj_id if named is None else named]
 
     def set_obj(self, obj: object) -> None:
         """Refuse: objects are sent to a worker in another process."""

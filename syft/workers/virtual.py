@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from syft.core.id_provider import ObjectId
 from syft.federated.client.federated_client import FederatedCaller, FederatedClient
 from syft.workers.base import BaseWorker
+from syft.workers.sent_ids import SentIds
 from syft.workers.transport.in_process import BytesStream, ThreadStream
 from syft.workers.transport.stream import InlineStream, close_incoming
 from syft.workers.wire_form import WORKER_CLASSES
@@ -16,10 +17,6 @@ if TYPE_CHECKING:
     import torch
 
     from syft.hook.torch_hook import TorchHook
-
-
-# Ids of sent objects that a threaded worker remembers: more than its queue holds.
-MAX_RECENT_IDS = 10_000
 
 
 class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
@@ -64,7 +61,7 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
         if "object_store" in self.__dict__:
             self.load_data(data or ())
             return
-        self._recent_ids: dict[ObjectId, None] = {}
+        self._sent_ids = SentIds()
         self._stream_type = ThreadStream if threaded else BytesStream if serialize else InlineStream
         super().__init__(hook, id, data, is_client_worker, log_msgs, verbose, auto_add)
         # Bytes never leave the process, so a script module in them comes from the user.
@@ -75,16 +72,23 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
         """Whether it serves requests in a thread of its own."""
         return self._stream_type is ThreadStream
 
-    def _may_hold(self, obj_id: ObjectId) -> bool:
-        """Return whether it holds an object, or was sent one with this id that its thread may not have stored yet."""
-        return super()._may_hold(obj_id) or obj_id in self._recent_ids
+    def _may_hold(self, obj_id: ObjectId) -> bool | None:
+        """Return whether it holds an object of an id; None if its thread may not have released the object yet."""
+        for stream in self._incoming:
+            if isinstance(stream, BytesStream):
+                stream.flush()
+        held = super()._may_hold(obj_id)
+        return self._sent_ids.holds(obj_id, held) if self.is_threaded else held
 
     def _reserve(self, obj_id: ObjectId) -> None:
-        """Remember the id of an object that is being sent, until its thread has certainly stored the object."""
+        """Record the id of an object that is being sent, which its thread may not store at once."""
         if self.is_threaded:
-            self._recent_ids[obj_id] = None
-            if len(self._recent_ids) > MAX_RECENT_IDS:
-                del self._recent_ids[next(iter(self._recent_ids))]
+            self._sent_ids.add(obj_id)
+
+    def _note_release(self, obj_id: ObjectId, is_gone: bool) -> None:
+        """Record that an object was released, or that it is gone."""
+        if self.is_threaded:
+            self._sent_ids.note_release(obj_id, is_gone)
 
     def open_stream(self, client: BaseWorker) -> Any:
         """Open a stream from a client of this process."""

@@ -1,0 +1,1 @@
+"""Behaviours of the 0.2 API."""

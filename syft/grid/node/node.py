@@ -61,6 +61,8 @@ class NodeWorker(BaseWorker, FederatedClient):
     takes_any_id = False
     takes_quantized_tensors = False
     serves_unknown_clients = False
+    # An unpublished plan is private to its user, and published means stored: it ends with the session.
+    keeps_lasting_objects = False
 
     def __init__(self, id: ObjectId, policy: ReleasePolicy) -> None:
         super().__init__(None, id, auto_add=False)

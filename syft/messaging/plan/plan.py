@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from syft.config import current
-from syft.core.id_provider import ID_PROVIDER, ObjectId
+from syft.core.id_provider import ObjectId
 from syft.core.labels import check_labels, set_id
 from syft.core.object import AbstractObject
 from syft.core.object_storage import ObjectStorage
@@ -22,15 +21,18 @@ from syft.messaging.message import Operation
 from syft.messaging.plan import optimizers as plan_optimizers
 from syft.messaging.plan.arguments import match
 from syft.messaging.plan.checks import check
+from syft.messaging.plan.copies import copy_built, copy_unbuilt
 from syft.messaging.plan.display.code import code_of
 from syft.messaging.plan.display.summary import Summary, html_of, text_of
 from syft.messaging.plan.executor import Compiled, on_links
+from syft.messaging.plan.operations import program_of
 from syft.messaging.plan.plan_base import PlanBase
 from syft.messaging.plan.program import Argument, Program, from_rows, too_many_operations
 from syft.messaging.plan.record.build import record
 from syft.messaging.plan.record.module_binding import ModuleBinding, used_by
 from syft.messaging.plan.state import CAPTURED, State
 from syft.messaging.plan.translation import store as stored_translations
+from syft.messaging.plan.translation.torchscript import is_tracing, not_tracing, run_while_tracing
 from syft.tensors.placeholder import PlaceHolder
 
 if TYPE_CHECKING:
@@ -39,6 +41,17 @@ if TYPE_CHECKING:
 Shapes = Sequence[Sequence[int] | torch.Tensor]
 _Tensor = torch.Tensor
 _is_tensor: Callable[[Any], bool] = torch.is_tensor
+
+
+class _Forward:
+    """The function of a plan; None if the plan came from elsewhere. Subclasses define a method instead."""
+
+    def __get__(self, plan: Plan | None, kind: type) -> Any:
+        return self if plan is None else plan.forward_func
+
+    def __set__(self, plan: Plan, function: Callable[..., Any] | None) -> None:
+        plan.forward_func = function
+        plan._discard_program()
 
 
 class Plan(PlanBase):
@@ -86,11 +99,12 @@ class Plan(PlanBase):
         ObjectStorage.__init__(self, name)
         kind = type(forward_func if isinstance(forward_func, torch.nn.Module) else self)
         self.name = name or getattr(forward_func, "__name__", None) or kind.__name__
+        self.__dict__["__qualname__"] = self.__name__
         self.include_state = include_state
         self.forward_func = forward_func  # a module in here becomes state
         self.optimizers = []
         self.pointers = {}
-        self._sent_to = set()
+        self._sent_to = {}
         self._lines = []
         self._binding = ModuleBinding()
         self._program = None
@@ -102,15 +116,9 @@ class Plan(PlanBase):
             self.state.add(tensor)
             self._register(tensor)
         if operations is not None or is_built:
-            self._install(_program_of(operations or [], self._placeholders, self.state))
+            self._install(program_of(operations or [], self._placeholders, self.state))
 
-    def forward(self, *args: object, **kwargs: object) -> Any:
-        """Run the recorded function; subclasses override it."""
-        if self.forward_func is None:
-            raise PlanBuildError(
-                f"The plan {self.name!r}, which has no function,", hint="Override forward(), or pass forward_func."
-            )
-        return self.forward_func(*args, **kwargs)
+    forward: Any = _Forward()
 
     # --- building -------------------------------------------------------------------------------------------
 
@@ -138,6 +146,7 @@ class Plan(PlanBase):
         """
         kwargs.pop("trace_autograd", None)
         function = self._function()
+        self._declare_again()
         last = (self.state,) if self.include_state else ()
         declared = [p for p in self.state.state_placeholders if CAPTURED not in p.tags]
         found = record(function, declared, args, kwargs, last)
@@ -147,7 +156,7 @@ class Plan(PlanBase):
             plan_optimizers.to_row(optimizer, [p.child for p in found.program.state])
         self.optimizers, self._lines = found.optimizers, found.lines  # nothing below fails
         self.state.state_placeholders = list(found.program.state)
-        self._binding = ModuleBinding(self._modules(function), found.program.state)
+        self._bind(self._modules(function))
         self._install(found.program)
         self.__dict__["_input_specs"] = found.specs
         return self
@@ -158,12 +167,18 @@ class Plan(PlanBase):
 
     def _function(self) -> Callable[..., Any]:
         """Return the callable to record, with the signature of the user's function."""
-        if type(self).forward is not Plan.forward:
-            return self.forward
-        if isinstance(self.forward_func, torch.nn.Module):
+        if isinstance(self.forward_func, torch.nn.Module) and not self._overrides_forward():
             module = self.forward_func
             return functools.wraps(module.forward)(lambda *args, **kwargs: module(*args, **kwargs))
-        return self.forward_func if self.forward_func is not None else self.forward
+        function: Callable[..., Any] | None = self.forward
+        if function is None:
+            raise PlanBuildError(
+                f"The plan {self.name!r}, which has no function,", hint="Override forward(), or pass forward_func."
+            )
+        return function
+
+    def _overrides_forward(self) -> bool:
+        return type(self).forward is not Plan.forward
 
     def _install(self, program: Program) -> None:
         self._discard_program()
@@ -172,17 +187,27 @@ class Plan(PlanBase):
 
     @staticmethod
     def _create_placeholders(args_shape: Any) -> list[Any]:
-        """Make an example for each shape; -1 stands for any size. A tensor is its own example."""
-        return [
-            shape if isinstance(shape, _Tensor) else torch.zeros([2 if size == -1 else size for size in shape])
-            for shape in args_shape
-        ]
+        """Make an example for each shape; -1 stands for any size. A tensor is its own example.
+
+        Raises:
+            ValueError: a size is negative, and not -1.
+        """
+        return [shape if isinstance(shape, _Tensor) else torch.zeros(_sizes(shape)) for shape in args_shape]
+
+    @property
+    def __name__(self) -> str:
+        """The name as an identifier, which torch.jit.trace and functools.wraps read."""
+        return re.sub(r"\W|^(?=\d)", "_", self.name, flags=re.ASCII) or "plan"
 
     # --- running --------------------------------------------------------------------------------------------
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the plan: its recorded operations, or its function if it is not built."""
         program = self._program
+        if program is None and is_tracing():
+            with not_tracing():
+                built = self.copy().build(*args, **kwargs)
+            return built(*args, **kwargs)
         if program is None:
             last = (self.state,) if self.include_state else ()
             return self._function()(*args, *last, **kwargs)
@@ -197,6 +222,8 @@ class Plan(PlanBase):
         inputs: Any = args
         if kwargs or len(args) != self._takes_tensors or not all(map(_is_tensor, args)):
             inputs = match(self.name, program.arguments, args, kwargs)
+        if is_tracing():
+            return run_while_tracing(program, inputs)
         state = [p.child for p in program.state]
         try:
             if on_links and (SyftTensor in map(type, inputs) or SyftTensor in map(type, state)):
@@ -236,30 +263,8 @@ class Plan(PlanBase):
 
     def copy(self) -> Plan:
         """Return a copy with a new id and its own state."""
-        if self._program is None:
-            proxy: Plan = object.__new__(type(self))
-            proxy.__dict__.update(self.__dict__)
-            proxy.__dict__.update(_id=None, state=State(), pointers={}, _sent_to=set(), tags=set(self.tags))
-            proxy.__dict__.update(optimizers=[], _lines=[], _placeholders={}, _binding=ModuleBinding())
-            ObjectStorage.__init__(proxy, self.name)
-            for name, value in self.__dict__.items():
-                if isinstance(value, _Tensor | torch.nn.Module):
-                    setattr(proxy, name, copy.deepcopy(value))
-            for tensor in [p.child for p in self.state.state_placeholders if p.description is None]:
-                proxy.state.add(copy.deepcopy(tensor))
-            return proxy
-        parts = list(Plan.simplify(None, self))
-        parts[0] = ID_PROVIDER.pop()
-        state = State(None, [p.copy() for p in self.state.state_placeholders])
-        for placeholder in state.state_placeholders:
-            placeholder.child = copy.deepcopy(placeholder.child)
-        parts[5] = state
-        parts[6] = copy.deepcopy(parts[6])
-        proxy = Plan.detail(self._owner, tuple(parts))
-        proxy._input_specs = self._input_specs
-        if proxy.translations:
-            proxy._translations = self._translations.copied(proxy.state)
-        return proxy
+        copied: Plan = copy_unbuilt(self) if self._program is None else copy_built(self)
+        return copied
 
     # --- display ------------------------------------------------------------------------------------------
 
@@ -318,35 +323,28 @@ class Plan(PlanBase):
         return plan
 
 
+def _sizes(shape: Sequence[int]) -> list[int]:
+    """Return the sizes of an example for a shape."""
+    wrong = [size for size in shape if size < -1]
+    if wrong:
+        raise ValueError(
+            f"args_shape has the size {wrong[0]} in {tuple(shape)}. Use -1 for any size, or a positive one."
+        )
+    return [2 if size == -1 else size for size in shape]
+
+
 def _takes_tensors(arguments: tuple[Argument, ...]) -> int:
     """Return the number of arguments if each is one tensor, else -1."""
     simple = all(type(a.pattern) is PlaceHolder and not a.by_name for a in arguments)
     return len(arguments) if simple else -1
 
 
-def _program_of(operations: list[Operation], placeholders: dict[Any, PlaceHolder], state: State) -> Program:
-    """Make a program of operations and tagged placeholders; `#input-2` comes before `#input-10`."""
-
-    def tagged(prefix: str) -> list[PlaceHolder]:
-        tags = [(re.fullmatch(rf"#{prefix}-(\d+)", tag), p) for p in placeholders.values() for tag in p.tags]
-        found = {int(number[1]): placeholder for number, placeholder in tags if number}
-        return [found[number] for number in sorted(found)]
-
-    inputs, outputs = tagged("input"), tagged("output")
-    arguments = tuple(Argument(None, placeholder) for placeholder in inputs)
-    returned: Any = outputs[0] if len(outputs) == 1 else tuple(outputs)
-    program = Program(arguments, tuple(inputs), tuple(state.state_placeholders), tuple(operations), returned)
-    program.to_rows()  # refuses placeholders without a value
-    check(program)
-    return program
-
-
 class func2plan:
     """Decorate a function to make it a plan.
 
     Args:
-        args_shape: the shapes of its arguments; the plan is then built at once. -1 stands for any size; an
-            example tensor may replace a shape.
+        args_shape: the shapes of its arguments; the plan is then built at once, unless there are none. -1 stands for
+            any size; an example tensor may replace a shape.
         state: tensors that are passed to the function as its last argument: `bias, = state.read()`.
 
     Example:
@@ -381,7 +379,7 @@ class func2plan:
             forward_func=plan_function,
             state_tensors=self.state_tensors,
         )
-        if self.args_shape is not None:
+        if self.args_shape:
             plan.build(*Plan._create_placeholders(self.args_shape))
         return plan
 

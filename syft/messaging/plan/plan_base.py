@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
 from syft.core.context import local_worker
-from syft.core.id_provider import ID_PROVIDER, ObjectId
+from syft.core.id_provider import ObjectId
 from syft.core.labels import id_of
 from syft.core.object import AbstractObject
 from syft.core.object_storage import ObjectStorage
 from syft.core.trees import map_tensors
-from syft.exceptions import MalformedPlanError, PlanMismatchError, SyftError
+from syft.exceptions import (
+    GetNotPermittedError,
+    MalformedPlanError,
+    NotPermittedError,
+    ObjectNotFoundError,
+    PlanMismatchError,
+    SyftError,
+)
 from syft.hook.syft_tensor import SyftTensor
+from syft.messaging.message import ForceObjectDeleteMessage
 from syft.messaging.plan import optimizers as plan_optimizers
 from syft.messaging.plan.interpreter import ResultInference, Specs
 from syft.messaging.plan.program import Program, map_pattern
@@ -31,6 +40,7 @@ if TYPE_CHECKING:
 class PlanBase(AbstractObject, ObjectStorage, Translatable):
     """The state of a plan (set by attributes, read by name, encoded, shared, fetched), and its copies at workers."""
 
+    is_lasting = True
     state: State
     pointers: dict[Any, PointerPlan]
     optimizers: list[Any]
@@ -38,7 +48,7 @@ class PlanBase(AbstractObject, ObjectStorage, Translatable):
     _binding: ModuleBinding
     _placeholders: dict[Any, PlaceHolder]
     _program: Program | None
-    _sent_to: set[Any]
+    _sent_to: dict[Any, ObjectId]  # worker -> the id of the copy that was sent last
     _input_specs: Specs  # of the examples that it was built with
 
     @property
@@ -65,18 +75,36 @@ class PlanBase(AbstractObject, ObjectStorage, Translatable):
         """Set an attribute; tensors and modules become part of the state."""
         if isinstance(value, torch.Tensor | torch.nn.Module):
             self.state.remove(name)
-            if isinstance(value, torch.Tensor):
-                self.state.add(value, name)
-                self._register(value)
-            else:
-                prefix = "" if name == "forward_func" else f"{name}."
-                for inner, parameter in value.named_parameters():
-                    self.state.add(parameter, prefix + inner, "#parameter")
-                    self._register(parameter)
-                for inner, buffer in value.named_buffers():
-                    self.state.add(buffer, prefix + inner, "#buffer")
+            self._declare(name, value)
             self._discard_program()
         object.__setattr__(self, name, value)
+
+    def _declare(self, name: str, value: torch.Tensor | torch.nn.Module) -> None:
+        """Add the tensors of an attribute to the state."""
+        if isinstance(value, torch.Tensor):
+            self.state.add(value, name)
+            self._register(value)
+            return
+        prefix = _prefix(name)
+        for inner, parameter in value.named_parameters():
+            self.state.add(parameter, prefix + inner, "#parameter")
+            self._register(parameter)
+        for inner, buffer in value.named_buffers():
+            self.state.add(buffer, prefix + inner, "#buffer")
+
+    def _declare_again(self) -> None:
+        """Bring the state up to date with modules whose tensors were replaced after they became attributes."""
+        for name, module in list(self.__dict__.items()):
+            if isinstance(module, torch.nn.Module):
+                prefix = _prefix(name)
+                held = {prefix + n: t for n, t in (*module.named_parameters(), *module.named_buffers())}
+                parts = tuple(f"{prefix}{part}." for part in (*module._modules, *module._parameters, *module._buffers))
+                self.state.state_placeholders = [
+                    p
+                    for p in self.state.state_placeholders
+                    if not f"{p.description}.".startswith(parts) or held.get(str(p.description)) is p.child
+                ]
+                self._declare(name, module)
 
     def _register(self, tensor: torch.Tensor) -> None:
         owner = self.owner
@@ -132,10 +160,22 @@ class PlanBase(AbstractObject, ObjectStorage, Translatable):
         """Switch the modules that are attributes of this plan to eval mode; build it again after that."""
         return self.train(False)
 
+    def _bind(self, modules: list[torch.nn.Module]) -> None:
+        """Record where modules hold the tensors of the state."""
+        self._binding = self.state.binding = ModuleBinding(modules, self.state.state_placeholders)
+
+    def _bind_attributes(self) -> Self:
+        """Let the attributes hold the tensors of the state, after those have changed; returns the plan."""
+        for placeholder in self.state.state_placeholders:
+            name = placeholder.description
+            if isinstance(self.__dict__.get(name), torch.Tensor):  # type: ignore[arg-type]
+                self.__dict__[str(name)] = placeholder.child
+        return self
+
     def get_(self) -> Self:
         """Fetch the remote tensors of the state, such as shares; returns the plan."""
         self.state.get_()
-        return self
+        return self._bind_attributes()
 
     get = get_
 
@@ -143,14 +183,14 @@ class PlanBase(AbstractObject, ObjectStorage, Translatable):
         """Encode the state in fixed precision; returns the plan."""
         self._check_built("encoded")
         self.state.fix_precision_(*args, **kwargs)
-        return self
+        return self._bind_attributes()
 
     fix_precision = fix_prec_ = fix_prec = fix_precision_
 
     def float_precision_(self) -> Self:
         """Decode the state; returns the plan."""
         self.state.float_precision_()
-        return self
+        return self._bind_attributes()
 
     float_precision = float_prec_ = float_prec = float_precision_
 
@@ -161,7 +201,7 @@ class PlanBase(AbstractObject, ObjectStorage, Translatable):
         """
         self._check_built("shared")
         self.state.share_(*args, **kwargs)
-        return self
+        return self._bind_attributes()
 
     share = share_
 
@@ -220,7 +260,8 @@ class PlanBase(AbstractObject, ObjectStorage, Translatable):
     ) -> PointerPlan:
         """Send the plan to workers and return one pointer to all of them.
 
-        A plan that is there already is sent again only if it has changed here; otherwise it keeps its remote state.
+        It stays there until it is deleted, and has its id there, if that is free. A plan that is there already is
+        sent again only if it has changed here, in place of the earlier copy; otherwise it keeps its remote state.
 
         Args:
             *locations: the workers.
@@ -235,26 +276,29 @@ class PlanBase(AbstractObject, ObjectStorage, Translatable):
         pointers = [self._pointer_at(owner, worker) for worker in workers]
         return pointers[0] if len(pointers) == 1 else PointerPlan.joined(pointers)
 
-    def _pointer_at(self, owner: BaseWorker, worker: BaseWorker) -> PointerPlan:
+    def _pointer_at(self, owner: BaseWorker, worker: BaseWorker, lasting: bool = True) -> PointerPlan:
         self._binding.update()
         version = (self.state.fingerprint(), [plan_optimizers.fingerprint(optimizer) for optimizer in self.optimizers])
         sent = self.pointers.get(worker)
         if sent is not None and sent.lease.spent is None and sent.version == version and _is_held(sent):
             return sent
-        # An earlier copy may still be arriving or being deleted under the id of the plan.
-        sent_before = worker in self._sent_to and not self.tags
-        self._sent_to.add(worker)
-        pointer: PointerPlan = (
-            owner.send_object(self, worker, ID_PROVIDER.pop(), published=False)
-            if sent_before
-            else owner.send(self, worker)
-        )
+        self._delete_copy(owner, worker)
+        pointer: PointerPlan = owner.send(self, worker, garbage_collect_data=None if lasting else True)
+        self._sent_to[worker] = pointer._id_at_location
         pointer.version, pointer.lines = version, self._lines
         # The shapes of a remote state would need messages.
         if self._program is not None and not any(isinstance(p.child, SyftTensor) for p in self._program.state):
             pointer.inference = ResultInference(self.name, self._program)
         self.pointers[worker] = pointer
         return pointer
+
+    def _delete_copy(self, owner: BaseWorker, worker: BaseWorker) -> None:
+        """Delete the copy that was sent to a worker before: the next one takes its place and its id."""
+        earlier = self._sent_to.pop(worker, None)
+        if earlier is not None:
+            with contextlib.suppress(ObjectNotFoundError, NotPermittedError, GetNotPermittedError):
+                owner.stream_to(worker).ask(ForceObjectDeleteMessage(earlier))
+                worker._note_release(earlier, is_gone=True)
 
     def get_pointers(self) -> dict[Any, PointerPlan]:
         """Return the pointers to the plan, by worker."""
@@ -300,6 +344,11 @@ class PlanBase(AbstractObject, ObjectStorage, Translatable):
         obj = self.get_obj(obj_id)
         self.de_register_obj(obj)
         return obj
+
+
+def _prefix(name: str) -> str:
+    """Return the prefix of the names of an attribute's tensors in the state."""
+    return "" if name == "forward_func" else f"{name}."
 
 
 def _is_held(pointer: PointerPlan) -> bool:

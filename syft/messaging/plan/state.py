@@ -11,11 +11,13 @@ import torch
 
 from syft.core.labels import printable
 from syft.core.object import Bufferizable
-from syft.exceptions import MalformedPlanError
+from syft.exceptions import MalformedPlanError, SyftError
 from syft.hook.syft_tensor import SyftTensor
+from syft.messaging.plan.in_place import become, converted
 from syft.tensors.placeholder import PlaceHolder
 
 if TYPE_CHECKING:
+    from syft.messaging.plan.record.module_binding import ModuleBinding
     from syft.workers.base import BaseWorker
 
 STATE = "#state"
@@ -37,6 +39,8 @@ class State(Bufferizable):
         self, owner: BaseWorker | None = None, state_placeholders: Iterable[PlaceHolder] | None = None
     ) -> None:
         self.owner = owner
+        # Where modules hold these tensors; set when the plan is built.
+        self.binding: ModuleBinding | None = None
         self.state_placeholders: list[PlaceHolder] = list(state_placeholders or ())
 
     def add(self, tensor: torch.Tensor, name: str | None = None, kind: str = STATE) -> None:
@@ -83,40 +87,49 @@ class State(Bufferizable):
         if isinstance(tensor, torch.nn.Parameter) and tensor.grad is None:
             tensor.grad = torch.zeros_like(tensor)
 
-    def _replace(self, method: str, *args: object, **kwargs: object) -> None:
-        """Replace each tensor by the result of a method of it: all of them, or none."""
-        replaced = [getattr(tensor, method)(*args, **kwargs) for tensor in self.tensors()]
-        for placeholder, tensor in zip(self.state_placeholders, replaced, strict=True):
-            placeholder.child = tensor
+    def _convert(self, chosen: list[PlaceHolder], method: str, *args: object, **kwargs: object) -> None:
+        """Let tensors become the results of one of their methods, in place: all of them, or none."""
+        made = [(p, converted(p.child, method, args, kwargs)) for p in chosen]
+        become(made, self.binding)
 
     def fix_precision_(self, *args: object, **options: object) -> None:
-        """Encode the tensors in fixed precision; the arguments are those of the tensor method."""
-        self._replace("fix_precision", *args, **options)
+        """Encode the tensors in fixed precision, in place; the arguments are those of the tensor method."""
+        self._convert([p for p in self.state_placeholders if not _is_counter(p)], "fix_precision", *args, **options)
 
     def float_precision_(self) -> None:
-        """Decode the tensors."""
-        self._replace("float_precision")
+        """Decode the encoded tensors, in place."""
+        encoded = [p for p in self.state_placeholders if isinstance(p.child, SyftTensor)]
+        if self.state_placeholders and not encoded:
+            raise SyftError("The state of this plan is not encoded, so there is nothing to decode.")
+        self._convert(encoded, "float_precision")
+        self._follow_again(encoded)
 
     def share_(self, *workers: object, **options: object) -> None:
-        """Share the tensors among workers; autograd records them only with `requires_grad=True`."""
-        self._replace("share", *workers, **options)
+        """Share the tensors among workers, in place; autograd records them only with `requires_grad=True`."""
+        chosen = [p for p in self.state_placeholders if not _is_counter(p)]
+        self._convert(chosen, "share", *workers, **options)
         if options.get("requires_grad"):
             return
-        for placeholder in self.state_placeholders:
+        for placeholder in chosen:
             tensor: Any = placeholder.child
             if isinstance(tensor, SyftTensor) and tensor.requires_grad:
                 tensor.requires_grad_(False)
                 placeholder.tags = placeholder.tags | {FOLLOWED}
 
     def get_(self) -> None:
-        """Fetch the remote tensors."""
-        for placeholder in self.state_placeholders:
-            tensor: Any = placeholder.child
-            if isinstance(tensor, SyftTensor):
-                placeholder.child = tensor.get()  # type: ignore[attr-defined]
-                if FOLLOWED in placeholder.tags:
-                    placeholder.tags = placeholder.tags - {FOLLOWED}
-                    placeholder.child.requires_grad_()
+        """Fetch the remote tensors, in place."""
+        for placeholder in [p for p in self.state_placeholders if isinstance(p.child, SyftTensor)]:
+            # One by one: what is fetched is gone from its workers.
+            self._convert([placeholder], "get")
+            self._follow_again([placeholder])
+
+    @staticmethod
+    def _follow_again(placeholders: list[PlaceHolder]) -> None:
+        """Let the tensors require gradients that did so before they were shared."""
+        for placeholder in placeholders:
+            if FOLLOWED in placeholder.tags:
+                placeholder.tags = placeholder.tags - {FOLLOWED}
+                placeholder.child.requires_grad_()
 
     def __repr__(self) -> str:
         rows = [
@@ -141,12 +154,31 @@ def fingerprint_of(tensor: torch.Tensor | None) -> tuple[Any, ...]:
     if not isinstance(tensor, torch.Tensor):
         return (tensor,)
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.layout is not torch.strided:
-        return id(tensor), id(tensor.__dict__.get("child"))
+        return _Identity(tensor), _Identity(tensor.__dict__.get("child"))
     # Version counters would be faster, but writes through .data do not change them.
     flat = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
     content = (ctypes.c_char * flat.numel()).from_address(flat.data_ptr()) if flat.numel() else b""
     digest = hashlib.blake2b(content, digest_size=16).digest()
     return tensor.dtype, tuple(tensor.shape), tensor.requires_grad, digest
+
+
+class _Identity:
+    """Compares as an object does by `is`; holds it, because the id() of a deleted object is used again."""
+
+    def __init__(self, held: object) -> None:
+        self.held = held
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and self.held is other.held
+
+    def __hash__(self) -> int:
+        return id(self.held)
+
+
+def _is_counter(placeholder: PlaceHolder) -> bool:
+    """Say whether a tensor is a buffer of integers, such as the number of batches that a layer has seen."""
+    tensor: Any = placeholder.child
+    return "#buffer" in placeholder.tags and not isinstance(tensor, SyftTensor) and not tensor.is_floating_point()
 
 
 def _entry(row: Any) -> PlaceHolder:

@@ -27,6 +27,7 @@ class AbstractProtocol(AbstractObject):
     """Base of protocols. See AbstractObject for the arguments."""
 
     pointer_kind = "protocol"
+    is_lasting = True
 
     @functools.cached_property
     def pointers(self) -> dict[BaseWorker, PointerProtocol]:
@@ -61,7 +62,7 @@ class AbstractProtocol(AbstractObject):
     def send(self, location: BaseWorker | ObjectId) -> PointerProtocol:
         """Upload the protocol to a worker, so that other clients can find it there.
 
-        With tags it stays there until it is deleted; without, as long as this protocol or a pointer to it lives.
+        It stays there until it is deleted. At a node one without tags is private, and ends with the connection.
 
         Args:
             location: the worker.
@@ -127,15 +128,17 @@ class AbstractProtocol(AbstractObject):
         return next((pointer.location for pointer in pointers_in(args)), local_worker())
 
 
-def plan_at(plan: Plan | PointerPlan, worker: BaseWorker) -> Plan | PointerPlan:
-    """Return the callable for arguments at a worker: the plan itself if the worker is local, else a pointer to it."""
+def plan_at(plan: Plan | PointerPlan, worker: BaseWorker, lasting: bool = True) -> Plan | PointerPlan:
+    """Return the callable for arguments at a worker: the plan itself if the worker is local, else a pointer to it.
+
+    A plan that is not `lasting` is deleted there with its pointers.
+    """
     if isinstance(plan, PointerPlan):
         return plan
     _ = plan.program  # raises unless it is built
     if worker is local_worker():
         return plan
-    pointer: PointerPlan = plan.send(worker)
-    return pointer
+    return plan._pointer_at(local_worker(), worker, lasting)
 
 
 def pointer_at(pointer: PointerPlan, worker: BaseWorker) -> PointerPlan:

@@ -38,10 +38,20 @@ class ChainStep:
     plan: Plan | None = None  # the plan, if it is local
     pointer: PointerPlan | None = None  # the pointer to the plan at its worker, once it is sent
 
+    shown: tuple[Any, Any] | None = None  # the pair that the user sees
+
     @property
     def callee(self) -> Any:
         """The pointer to the plan if it was sent, else the plan."""
         return self.pointer if self.pointer is not None else self.plan
+
+    @property
+    def pair(self) -> tuple[Any, Any]:
+        """The worker (or its name) and the plan (or a pointer to it); the same object as long as they are the same."""
+        location = self.name if self.worker is None else self.worker
+        if self.shown is None or self.shown[0] is not location or self.shown[1] is not self.callee:
+            self.shown = (location, self.callee)
+        return self.shown
 
 
 class Protocol(AbstractProtocol):
@@ -77,15 +87,27 @@ class Protocol(AbstractProtocol):
         description: str | None = None,
     ) -> None:
         super().__init__(id=id, owner=owner, tags=tags, description=description)
-        self.steps = [_step(pair) for pair in plans or ()]
-        if len(self.steps) > MAX_PLANS:
-            raise ValueError(f"A protocol has at most {MAX_PLANS} plans, not {len(self.steps)}.")
+        # Pairs of a worker (or its name) and a plan (or a pointer to it); changes of this list count.
+        self.plans: list[Any] = list(plans or ())
+        self._steps: list[ChainStep] = []
         self._deployed = False
+        _ = self.steps  # refuses pairs that are none
 
     @property
-    def plans(self) -> list[tuple[Any, Any]]:
-        """Pairs of a worker (or its name) and a plan (or a pointer to it)."""
-        return [(s.name if s.worker is None else s.worker, s.callee) for s in self.steps]
+    def steps(self) -> list[ChainStep]:
+        """The steps of the protocol, one for each pair of `plans`."""
+        before = [step.shown for step in self._steps]
+        if len(before) != len(self.plans) or any(a is not b for a, b in zip(before, self.plans, strict=True)):
+            if len(self.plans) > MAX_PLANS:
+                raise ValueError(f"A protocol has at most {MAX_PLANS} plans, not {len(self.plans)}.")
+            known = {id(pair): step for pair, step in zip(before, self._steps, strict=True)}
+            self.steps = [known.pop(id(pair), None) or _step(pair) for pair in self.plans]
+        return self._steps
+
+    @steps.setter
+    def steps(self, steps: list[ChainStep]) -> None:
+        self._steps = steps
+        self.plans[:] = [step.pair for step in steps]
 
     @property
     def workers_resolved(self) -> bool:
@@ -97,10 +119,12 @@ class Protocol(AbstractProtocol):
     def deploy(self, *workers: BaseWorker | ObjectId) -> Protocol:
         """Assign a worker to each name, in the order the names first appear, and send every plan to its worker.
 
+        One worker for each plan may be passed instead.
+
         A protocol is deployed once. To deploy the same plans at others, copy it: `protocol.copy().deploy(...)`.
 
         Args:
-            *workers: one worker for each name.
+            *workers: one worker for each name, or for each plan.
 
         Raises:
             RuntimeError: it is deployed already, or the number of workers is wrong.
@@ -110,12 +134,19 @@ class Protocol(AbstractProtocol):
                 "This protocol is deployed already. Deploy a copy at other workers: protocol.copy().deploy(...)."
             )
         owner = local_worker()
-        names = list(dict.fromkeys(step.name for step in self.steps if step.worker is None))
-        if len(workers) != len(names):
+        free = [step for step in self.steps if step.worker is None]
+        names = list(dict.fromkeys(step.name for step in free))
+        if len(workers) not in (len(names), len(free)):
             named = f" ({', '.join(names)})" if names else ""
-            raise RuntimeError(f"deploy() needs {len(names)} workers{named}, got {len(workers)}.")
-        given = dict(zip(names, (owner.get_worker(worker, fail_hard=True) for worker in workers), strict=True))
-        resolved = [dataclasses.replace(step, worker=step.worker or given[step.name]) for step in self.steps]
+            each = f", or {len(free)}, one for each plan" if len(free) != len(names) else ""
+            raise RuntimeError(f"deploy() needs {len(names)} workers{named}{each}, got {len(workers)}.")
+        found = [owner.get_worker(worker, fail_hard=True) for worker in workers]
+        by_name = dict(zip(names, found, strict=False)) if len(workers) == len(names) else {}
+        by_plan = {id(step): worker for step, worker in zip(free, found, strict=False)}
+        resolved = [
+            dataclasses.replace(step, worker=step.worker or by_name.get(step.name) or by_plan[id(step)])
+            for step in self.steps
+        ]
         for step in resolved:
             _send_plan(step)
         self.steps = resolved  # last: if sending a plan fails, the protocol is unchanged
@@ -170,6 +201,7 @@ class Protocol(AbstractProtocol):
             arguments = transfer.bring(arguments, step.worker)
             result = transfer.run(plan, *arguments)
             arguments = (tuple(result) if isinstance(result, tuple | list) else (result,), {})
+        self.steps = self._steps  # shows the pointers to plans that were sent
         return result
 
     # --- serialization--------------------------------------------------------------------------------------

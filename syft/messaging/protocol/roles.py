@@ -185,7 +185,10 @@ class RoleProtocol(AbstractProtocol):
             )
         owner = local_worker()
         placed = tuple(owner.get_worker(assigned[role], fail_hard=True) for role in self.roles)
-        plans = [plan_at(plan, placed[run.role]) for plan, run in zip(self._plans, schedule.runs(), strict=True)]
+        plans = [
+            plan_at(plan, placed[run.role], lasting=False)
+            for plan, run in zip(self._plans, schedule.runs(), strict=True)
+        ]
         self._state = [_send_state(tensors, worker) for tensors, worker in zip(self._state, placed, strict=True)]
         self._plans, self.workers = plans, placed
         return self
@@ -227,7 +230,7 @@ class RoleProtocol(AbstractProtocol):
         for number, step in enumerate(schedule.steps):
             worker = self.workers[step.role]
             if isinstance(step, ScheduledRun):
-                plan = plan_at(next(plans), worker)
+                plan = plan_at(next(plans), worker, lasting=False)
                 result = transfer.run(plan, tuple(values[value] for value in step.inputs), {})
                 values.update(zip(step.outputs, plan_results(result, len(step.outputs)), strict=True))
                 used = step.inputs + step.outputs

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from syft.core.context import acting_as
-from syft.core.id_provider import ObjectId
+from syft.core.id_provider import ObjectId, names_id
 from syft.core.labels import check_description, check_tags, description_of, id_of, set_id, tags_of
 from syft.core.object import AbstractObject
 from syft.core.references import TensorMeta
@@ -260,7 +260,7 @@ def search(worker: BaseWorker, session: Session, message: m.SearchMessage) -> li
     found = []
     for obj_id, obj in worker.object_store.outlines().items():
         tags, text = tags_of(obj), description_of(obj) or ""
-        if all(word == obj_id or word in tags or (isinstance(word, str) and word in text) for word in message.contents):
+        if all(names_id(w, obj_id) or w in tags or (isinstance(w, str) and w in text) for w in message.contents):
             found.append((obj_id, meta_of(obj), tags, text or None))
     return found
 

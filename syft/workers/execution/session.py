@@ -100,6 +100,8 @@ class Session:
             self.delegation.close()
         store = self.worker.object_store
         for obj_id in self.temporaries:
+            if self.worker.keeps_lasting_objects and getattr(store.objects.get(obj_id), "is_lasting", False):
+                store.claims.publish(obj_id, self.client_id)
             self.release(obj_id)
         for obj_id in store.claims.withdraw(self):
             store.objects.pop(obj_id, None)

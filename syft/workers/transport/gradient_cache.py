@@ -114,6 +114,11 @@ class GradientCache:
         self._together.pop(obj_id, None)
         self._known.pop(obj_id, None)
 
+    def _forget_all(self, obj_id: ObjectId | None) -> None:
+        if obj_id is not None:
+            self.forget(obj_id)
+            self._missing.pop(obj_id, None)
+
     def note(self, message: m.Message) -> None:
         """Update the cache for a message that was sent to the worker."""
         kind = type(message)
@@ -121,15 +126,19 @@ class GradientCache:
             self._note_call(message)
         elif kind is m.BatchMessage:
             for part in message.contents:
-                if type(part) is not m.ObjectMessage:
-                    self.note(part)
-                elif (
-                    isinstance(part.contents, torch.Tensor) and part.contents.requires_grad and part.obj_id is not None
+                self.note(part)
+                if (
+                    type(part) is m.ObjectMessage
+                    and isinstance(part.contents, torch.Tensor)
+                    and part.contents.requires_grad
+                    and part.obj_id is not None
                 ):
                     self._join(part.obj_id)
+        elif kind is m.ObjectMessage:
+            self._forget_all(message.obj_id)  # an earlier object had the same id
         elif kind is m.ObjectRequestMessage:
             self.forget(message.contents[0])
-        elif kind is not m.ObjectMessage and kind not in QUIET:
+        elif kind not in QUIET:
             _time[0] = object()
 
     def _note_call(self, call: m.Operation) -> None:

@@ -100,6 +100,7 @@ class PipelinedStream(Stream):
         if self._lost is None and not self._closed:
             self._gradients.forget(obj_id)
             self._released.append(obj_id)
+            self.location._note_release(obj_id, is_gone=False)
 
     def has_released(self) -> bool:
         """Return whether ids wait for a message that releases them."""

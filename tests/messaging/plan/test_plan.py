@@ -113,29 +113,16 @@ def test_get_fetches_the_state_and_returns_the_plan(net, bob):
 
 
 @row("Plan.fix_precision_", "Plan.float_precision_", "Plan.share_", "Plan.share")
-def test_encoding_and_sharing_reach_every_tensor_of_the_state(net):
-    # A plan passes these calls to its tensors, which encrypted computation implements.
-    calls = []
-
-    class Told:
-        def __init__(self, name="tensor"):
-            self.name = name
-            self._version = 0
-
-        def __getattr__(self, method):
-            if method.startswith("_"):
-                raise AttributeError(method)
-            return lambda *args, **kwargs: calls.append((method, args, kwargs)) or Told(method)
-
-    for placeholder in net.state.state_placeholders:
-        placeholder.child = Told()
-    assert net.fix_precision_(base=2) is net and net.share_("alice", "bob", protocol="snn") is net
-    assert net.float_precision_() is net
-    assert calls == (
-        [("fix_precision", (), {"base": 2})] * 5
-        + [("share", ("alice", "bob"), {"protocol": "snn"})] * 5
-        + [("float_precision", (), {})] * 5
-    )
+def test_encoding_and_sharing_reach_every_tensor_of_the_state(net, make_worker):
+    parties, dealer = [make_worker("alice"), make_worker("bob")], make_worker("carol")
+    before = [tensor.detach().clone() for tensor in net.state.tensors()]
+    assert net.fix_precision_(base=2, precision_fractional=20) is net
+    links = [tensor.child for tensor in net.state.tensors()]
+    assert {(type(link).__name__, link.base) for link in links} == {("FixedPrecisionTensor", 2)}
+    assert net.share_(*parties, crypto_provider=dealer, protocol="snn") is net
+    assert all(tensor.child.is_shared for tensor in net.state.tensors())
+    assert net.get_().float_precision_() is net
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(before, net.state.tensors(), strict=True))
     assert (
         Plan.share is Plan.share_ and Plan.fix_prec is Plan.fix_precision_ and Plan.float_prec is Plan.float_precision_
     )

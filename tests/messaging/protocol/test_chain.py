@@ -374,12 +374,16 @@ def test_an_uploaded_protocol_keeps_its_plans_alive(three, make_worker, kind, no
     nothing_left(james, alice, bob)
 
 
-def test_without_tags_it_goes_with_its_protocol(alice, bob, nothing_left):
+def test_without_tags_it_stays_too(alice, bob, nothing_left):
     protocol = Protocol([("a", add(1))]).deploy(alice)
     protocol.send(bob)
-    assert len(bob._objects) == 1
+    key = protocol.id
     del protocol
     nothing_left(bob, alice)
+    (found,) = bob.search([key])
+    assert found.run(ONE.send(bob)).get().get() == 2
+    found.delete()
+    assert bob.search([key]) == []
 
 
 def test_sent_before_it_is_deployed(alice, bob):

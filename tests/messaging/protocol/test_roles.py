@@ -551,13 +551,15 @@ def test_data_of_a_role_does_not_pass_through_the_coordinator(four):
 def test_a_worker_that_leads_and_plays_a_role(four, nothing_left):
     one, two, *_ = four
     protocol = weighted().deploy(one, two)
-    pointer = protocol.send(two)
-    result = pointer.run(a=(ONE,), b=(ONE,))["b"]
+    first = protocol.send(two)
+    result = first.run(a=(ONE,), b=(ONE,))["b"]
     assert result.location is two and result.get() == 4
-    pointer = protocol.send(one)
-    assert pointer.run(a=(ONE,), b=(ONE,))["b"].get().get() == 4
-    del protocol, pointer, result
-    # Each holds pointers to the other, and lets go of them when it hears that its own protocol is gone.
+    second = protocol.send(one)
+    assert second.run(a=(ONE,), b=(ONE,))["b"].get().get() == 4
+    first.delete()
+    second.delete()
+    del protocol, result
+    # Each holds pointers to the other, and releases them when its own protocol is deleted.
     for worker in (one, two):
         worker._objects
     nothing_left(one, two)

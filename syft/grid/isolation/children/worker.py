@@ -189,6 +189,8 @@ class SessionWorker(BaseWorker, FederatedClient):
     takes_any_id = False
     takes_quantized_tensors = False
     serves_unknown_clients = False
+    # An unpublished plan is private to its user, and published means stored: it ends with the session.
+    keeps_lasting_objects = False
     object_store: SessionStore
     vault: VaultCalls
     progress: ProgressPage

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from syft.core.id_provider import MAX_ID_CHARS, ObjectId, is_id
+from syft.core.id_provider import MAX_ID_CHARS, ObjectId, is_id, names_id
 from syft.core.references import ObjectMeta, TensorMeta
 from syft.exceptions import SerdeError
 from syft.grid.storage.interface import Facts, Item
@@ -79,7 +79,7 @@ def read_item(row: object) -> Item:
 
 def matches(words: Iterable[object], obj_id: ObjectId, tags: Collection[str], text: str) -> bool:
     """Return whether every word of a search is the id of an object, one of its tags, or part of its description."""
-    return all(word == obj_id or word in tags or (isinstance(word, str) and word in text) for word in words)
+    return all(names_id(word, obj_id) or word in tags or (isinstance(word, str) and word in text) for word in words)
 
 
 def tuples(value: Any) -> Any:

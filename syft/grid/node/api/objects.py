@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import torch
 from fastapi import APIRouter, HTTPException, Path, Query
 
-from syft.core.id_provider import MAX_ID_CHARS, ObjectId, parse_id
+from syft.core.id_provider import MAX_ID_CHARS, ObjectId, find_named, parse_id
 from syft.core.labels import description_of, printable, tags_of
 from syft.core.object_storage import ObjectOutline
 from syft.core.references import ObjectMeta, TensorMeta
@@ -74,9 +74,9 @@ def make_objects(node: Node) -> APIRouter:
 
 
 def find_id(objects: Any, text: str) -> ObjectId:
-    """Return the id of an object, given as text: the text of a number means the number."""
-    obj_id = parse_id(text)
-    if obj_id not in objects:
+    """Return the id of an object, given as text: the text of a number means the number, or its first digits."""
+    obj_id = find_named(parse_id(text), objects)
+    if obj_id is None:
         raise HTTPException(404, f"There is no object {printable(text)!r}.")
     return obj_id
 

@@ -41,10 +41,11 @@ class ModuleBinding:
     """Where the modules hold the tensors of a state."""
 
     def __init__(self, modules: Iterable[torch.nn.Module] = (), state: Iterable[PlaceHolder] = ()) -> None:
+        self.modules = list(modules)
         of_tensor = {id(placeholder.child): placeholder for placeholder in state}
         self.modes: list[tuple[torch.nn.Module, bool]] = []
         links: dict[int, _Link] = {}
-        for part in {id(part): part for module in modules for part in module.modules()}.values():
+        for part in {id(part): part for module in self.modules for part in module.modules()}.values():
             if _depends_on_mode(part):
                 self.modes.append((part, part.training))
             for holder in (part._parameters, part._buffers):
@@ -55,7 +56,7 @@ class ModuleBinding:
         self.links = list(links.values())
 
     def update(self) -> None:
-        """Use replaced tensors; one that the plan itself encoded or shared is not replaced."""
+        """Use the tensors that the modules hold now."""
         for link in self.links:
             holders = link.holders
             now = holders[0][0].get(holders[0][1]) if len(holders) == 1 else link.current()
@@ -70,6 +71,14 @@ class ModuleBinding:
                     raise PlanMismatchError(
                         "Two tensors of the state are the same tensor now. Build it again: plan.build(*examples)."
                     )
+
+    def replace(self, old: torch.Tensor, new: torch.Tensor) -> None:
+        """Let the modules hold another tensor in place of one of the state."""
+        for link in self.links:
+            if link.tensor is old:
+                link.tensor = new
+                for holder, key in link.holders:
+                    holder[key] = new
 
     def check_modes(self) -> None:
         """Raise if a module was switched between train and eval."""

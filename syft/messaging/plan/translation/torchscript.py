@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import torch
 
 from syft.exceptions import PlanTranslationError
+from syft.hook.syft_tensor import SyftTensor
+from syft.messaging.message import Operation
+from syft.messaging.plan.checks import function_for
 from syft.messaging.plan.commands import EXPECT, RELATIONS
-from syft.messaging.plan.interpreter import quiet
-from syft.messaging.plan.translation.translator import COMMON, Functions, PlanModule, PlanTranslator
+from syft.messaging.plan.interpreter import interpret, quiet
+from syft.messaging.plan.program import Program
+from syft.messaging.plan.translation.translator import COMMON, TRAINING_CALLS, Functions, PlanModule, PlanTranslator
 from syft.tensors.placeholder import PlaceHolder
 
 _DEBUG = ".debug_pkl"
@@ -93,6 +98,39 @@ class PlanTranslatorTorchscript(PlanTranslator):
         load: Callable[..., Any] = torch.jit.load
         with quiet():
             return load(io.BytesIO(data), map_location="cpu")
+
+
+def is_tracing() -> bool:
+    """Say whether torch.jit.trace records the calls of this thread."""
+    return torch._C._get_tracing_state() is not None
+
+
+@contextlib.contextmanager
+def not_tracing() -> Iterator[None]:
+    """Hide calls from torch.jit.trace inside a `with` block."""
+    before = torch._C._get_tracing_state()
+    torch._C._set_tracing_state(None)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        torch._C._set_tracing_state(before)
+
+
+def run_while_tracing(program: Program, inputs: Sequence[Any]) -> Any:
+    """Run a program inside torch.jit.trace; its state becomes constants, and checks of sizes stay."""
+    if any(operation.cmd_name in TRAINING_CALLS for operation in program.operations):
+        raise PlanTranslationError("A plan that trains can't be traced. Trace a plan of the model alone.")
+    if any(isinstance(placeholder.child, SyftTensor) for placeholder in program.state):
+        raise PlanTranslationError("The state of the plan is not here, or is encoded; get it first: plan.get_().")
+    with not_tracing():
+        state = [placeholder.child.detach().clone() for placeholder in program.state]
+    functions = PlanTranslatorTorchscript.functions
+
+    def function(operation: Operation) -> Callable[..., Any] | None:
+        name = operation.cmd_name
+        return functions[name] if name in functions else function_for(name)
+
+    return interpret(program, inputs, state, function)
 
 
 def _require_typed(outputs: object) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 SEED = 7
 Functions = dict[str, Callable[..., Any] | None]
-_TRAINING = TRAINING | {"torch.autograd.grad", "torch.Tensor.grad.__get__", "torch.Tensor.grad.__set__"}
+TRAINING_CALLS = TRAINING | {"torch.autograd.grad", "torch.Tensor.grad.__get__", "torch.Tensor.grad.__set__"}
 # Sizes keep the type that the translator gives them; the mode of autograd changes no value.
 COMMON: Functions = {
     GRAD_MODE: None,
@@ -48,7 +48,7 @@ class PlanModule(torch.nn.Module):
     def __init__(self, program: Program, functions: Functions) -> None:
         super().__init__()
         for number, operation in enumerate(program.operations):
-            if operation.cmd_name in _TRAINING:
+            if operation.cmd_name in TRAINING_CALLS:
                 raise PlanTranslationError(
                     f"Operation {number} of the plan is {operation.cmd_name}, which trains: gradients and steps of "
                     "optimizers can't be stored in torch files. Translate a plan of the model alone."
