@@ -178,6 +178,11 @@ def _clone(link: CRTPrecisionTensor, *, memory_format: torch.memory_format | Non
     return link.clone()
 
 
+@CRTPrecisionTensor.implements(_Tensor.__format__)
+def _formatted(link: CRTPrecisionTensor, spec: str) -> str:
+    return format(link.float_precision(), spec) if spec else f"(Wrapper)>{link!r}"
+
+
 @CRTPrecisionTensor.implements(_Tensor.__deepcopy__)
 def _deepcopy(link: CRTPrecisionTensor, memo: dict[int, Any]) -> CRTPrecisionTensor:
     return link.clone()

@@ -260,7 +260,7 @@ def _read(function: Any) -> None:
     LargePrecisionTensor.implements(function)(read)
 
 
-for _function in functions("all any item tolist numpy __bool__ __float__ __int__ __contains__ __format__"):
+for _function in functions("all any item tolist numpy __bool__ __float__ __int__ __contains__"):
     _read(_function)
 
 
@@ -301,6 +301,11 @@ def _clone(link: LargePrecisionTensor, *, memory_format: torch.memory_format | N
 @LargePrecisionTensor.implements(_Tensor.is_leaf.__get__)
 def _is_leaf(link: LargePrecisionTensor) -> bool:
     return True
+
+
+@LargePrecisionTensor.implements(_Tensor.__format__)
+def _formatted(link: LargePrecisionTensor, spec: str) -> str:
+    return format(link.float_precision(), spec) if spec else f"(Wrapper)>{link!r}"
 
 
 @LargePrecisionTensor.implements(_Tensor.__deepcopy__)

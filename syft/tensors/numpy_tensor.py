@@ -148,8 +148,9 @@ def _torch_dtype(array: np.ndarray[Any, Any]) -> torch.dtype:
 # --- calls ----------------------------------------------------------------------------------------------------------
 
 
-def _transpose(array: np.ndarray[Any, Any], *dims: Any) -> Any:
+def _transpose(array: np.ndarray[Any, Any], *dims: Any, **named: Any) -> Any:
     """Exchange two axes as torch does; without arguments reverse all axes, as numpy does."""
+    dims = (*dims, *named.values())
     if not dims:
         return array.transpose()
     if len(dims) != 2:
@@ -289,6 +290,11 @@ for _names, _function in _IN_PLACE.items():
     _register_in_place(_names, _function)
 for _names, _function in _READS.items():
     _register_read(_names, _function)
+
+
+@NumpyTensor.implements(_Tensor.__format__)
+def _formatted(link: NumpyTensor, spec: str) -> str:
+    return format(link.child.item(), spec) if spec else f"(Wrapper)>{link!r}"
 
 
 @NumpyTensor.implements(_Tensor.__deepcopy__)

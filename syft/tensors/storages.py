@@ -71,7 +71,9 @@ def _largest(tensor: torch.Tensor) -> float:
     plain = tensor.detach()
     if not plain.numel() or plain.layout is not torch.strided or plain.is_quantized:
         return math.inf
-    return float(plain.double().abs().max()) if bool(torch.isfinite(plain).all()) else math.inf
+    low, high = (plain if plain.is_floating_point() else plain.double()).aminmax()  # NaN if there is one
+    largest = max(-float(low), float(high))
+    return largest if math.isfinite(largest) else math.inf
 
 
 def _limbs(tensor: torch.Tensor, options: dict[str, Any]) -> LargePrecisionTensor:

@@ -276,6 +276,7 @@ def test_l3_text_and_html():
         "(Wrapper)>CRTPrecisionTensor(0 decimals, 2 moduli)"
         "\n\t3 -> FixedPrecisionTensor(0 decimals)>tensor([1])\n\t7 -> FixedPrecisionTensor(0 decimals)>tensor([1])"
     )
+    assert f"{x}" == str(x)
     assert "moduli" in x._repr_html_() and "CRTPrecisionTensor" in x._repr_html_()
 
 

@@ -381,6 +381,7 @@ def test_l1_text_and_html():
     x = torch.tensor([1.0]).fix_precision(storage="large")
     assert repr(x) == "(Wrapper)>LargePrecisionTensor(3 decimals, 2**512)>tensor([[1000]], dtype=torch.int32)"
     assert "LargePrecisionTensor &gt; Tensor" in x._repr_html_()
+    assert f"{x}" == repr(x) and f"{x[0]:.2f}" == "1.00"
     assert repr(sy.LargePrecisionTensor()) == "LargePrecisionTensor(0 decimals, 2**512)"
 
 
