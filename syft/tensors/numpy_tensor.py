@@ -223,9 +223,9 @@ _READS: dict[str, Callable[..., Any]] = {
     "item": lambda array: array.item(),
     "tolist": lambda array: array.tolist(),
     "numpy": lambda array: array.copy(),
-    "__bool__": bool,
-    "__float__": float,
-    "__int__": int,
+    "__bool__": lambda array: bool(array.item()),
+    "__float__": lambda array: float(array.item()),
+    "__int__": lambda array: int(array.item()),
     "is_leaf.__get__": lambda array: True,
     "equal": lambda left, right: np.array_equal(left, right),
 }

@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import syft as sy
-from syft.exceptions import SyftError, UnsupportedOperationError
+from syft.exceptions import GetNotPermittedError, SyftError, UnsupportedOperationError
 from syft.frameworks.torch.tensors.interpreters.large_precision import LargePrecisionTensor
 from syft.tensors import big_integers as big
 from syft.tensors.large_precision import MAX_TERMS
+from syft.workers.access.policy import DenyAll
 
 pytestmark = pytest.mark.usefixtures("hook")
 TYPES = (torch.int8, torch.int16, torch.int32, torch.int64)
@@ -598,3 +599,34 @@ def test_x7_the_default_fields_change_nothing(workers):
 def test_x7_a_small_field_is_not_shared(workers):
     with pytest.raises(SyftError, match=r"field of 65536, and shares are modulo 2\*\*64"):
         torch.tensor([1.5]).fix_precision(field=2**16).share(*workers)
+
+
+# --- policies ---------------------------------------------------------------------------------------------------------
+
+KINDS = {
+    "large": lambda: large([1.5]),
+    "residues": lambda: torch.tensor([1.5]).fix_precision(storage="crt"),
+    "array": lambda: sy.NumpyTensor([1.5]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_l1_values_stay_at_a_worker_that_releases_nothing(make_worker, kind):
+    bob, alice, carol = (make_worker(name) for name in ("bob", "alice", "carol"))
+    bob.policy = DenyAll()
+    pointer = KINDS[kind]().send(bob)
+    plain = torch.tensor([1.5]).send(bob)
+    for read in (
+        lambda: pointer.get(),
+        lambda: (pointer + pointer).get(),
+        lambda: pointer.tolist(),
+        lambda: pointer.item(),
+        lambda: bool(pointer == pointer),
+        lambda: float(pointer),
+        lambda: torch.equal(pointer, pointer),
+        lambda: pointer.share(alice, carol),
+        lambda: plain.fix_precision(storage="large").get(),
+        lambda: plain.fix_precision(storage="crt").get(),
+    ):
+        with pytest.raises((GetNotPermittedError, UnsupportedOperationError, TypeError)):
+            read()
