@@ -211,6 +211,13 @@ def test_l1_wrong_options_are_refused(options, text):
         large([1.0], **options)
 
 
+def test_l1_any_number_of_digits_is_refused_or_encoded():
+    for digits in (2**600, 10**9, 4097):
+        with pytest.raises(SyftError, match="precision_fractional of a large-precision tensor"):
+            torch.tensor([1.0]).fix_precision(precision_fractional=digits)
+    assert torch.tensor([0.5]).fix_precision(base=2, precision_fractional=3900).float_precision().item() == 0.5
+
+
 @pytest.mark.parametrize("values", [[math.nan], [1.0, math.inf]])
 def test_l1_only_finite_numbers_are_encoded(values):
     with pytest.raises(SyftError, match="NaN and infinity"):
@@ -365,6 +372,10 @@ def test_l1_values_can_be_moved():
     ):  # fmt: skip
         assert torch.equal(move(x).float_precision(), move(a))
     assert [part.float_precision().tolist() for part in x.unbind(0)] == a.tolist()
+    for join in (torch.cat, torch.stack):
+        assert torch.equal(join([x, x], dim=1).float_precision(), join([a, a], dim=1))
+        with pytest.raises(SyftError, match="can't be joined"):
+            join([x, x[:, :2], x[0]])
 
 
 def test_l1_other_calls_are_refused():
