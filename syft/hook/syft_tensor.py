@@ -194,10 +194,10 @@ class SyftTensor(torch.Tensor):
         """Take the place of another tensor (torch itself does not let this call be seen)."""
         return SyftTensor.__torch_function__(torch.Tensor.set_, (SyftTensor,), (self, *args), kwargs)
 
-    def transpose(self, *dims: Any) -> Any:
+    def transpose(self, *dims: Any, **named: Any) -> Any:
         """Exchange two dimensions; without arguments, which torch itself refuses, the link decides."""
-        if dims or self.child.level is Level.ATEN:
-            return _Tensor.transpose(self, *dims)
+        if dims or named or self.child.level is Level.ATEN:
+            return _Tensor.transpose(self, *dims, **named)
         return SyftTensor.__torch_function__(torch.Tensor.transpose, (SyftTensor,), (self,), {})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:

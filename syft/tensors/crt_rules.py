@@ -173,9 +173,29 @@ _in_place("sub_ subtract_ __isub__", _sub)
 _in_place("mul_ multiply_ __imul__", _mul)
 
 
+def _move(function: Any) -> None:
+    """Register a call that only moves values: it runs on each residue."""
+
+    def move(link: CRTPrecisionTensor, *args: object, **kwargs: object) -> CRTPrecisionTensor:
+        return link.each(lambda modulus, content: run(function, (content, *args), kwargs), link.terms)
+
+    CRTPrecisionTensor.implements(function)(move)
+
+
+for _function in functions(
+    "__getitem__ view reshape flatten ravel squeeze unsqueeze t transpose permute movedim expand flip select narrow"
+):
+    _move(_function)
+
+
 @CRTPrecisionTensor.implements(_Tensor.detach, torch.detach, torch.clone, _Tensor.clone, _Tensor.data.__get__)
 def _clone(link: CRTPrecisionTensor, *, memory_format: torch.memory_format | None = None) -> CRTPrecisionTensor:
     return link.clone()
+
+
+@CRTPrecisionTensor.implements(_Tensor.__format__)
+def _formatted(link: CRTPrecisionTensor, spec: str) -> str:
+    return format(link.float_precision(), spec) if spec else f"(Wrapper)>{link!r}"
 
 
 @CRTPrecisionTensor.implements(_Tensor.__deepcopy__)

@@ -260,7 +260,7 @@ def _read(function: Any) -> None:
     LargePrecisionTensor.implements(function)(read)
 
 
-for _function in functions("all any item tolist numpy __bool__ __float__ __int__ __contains__ __format__"):
+for _function in functions("all any item tolist numpy __bool__ __float__ __int__ __contains__"):
     _read(_function)
 
 
@@ -293,6 +293,28 @@ for _function in functions(
     _move(_function)
 
 
+def _joined(tensors: list[Any] | tuple[Any, ...], dim: int, function: Callable[..., Any]) -> LargePrecisionTensor:
+    model = _links(tensors)[0]
+    links = [_as_link(operand, model) for operand in tensors]
+    for link in links:
+        _local(function.__name__, link)
+    try:
+        made = function([link.reconstruct() for link in links], axis=dim)
+    except ValueError as error:
+        raise SyftError(f"These tensors can't be joined: {error}.") from None
+    return _typed(model.like(made), *_links(tensors))
+
+
+@LargePrecisionTensor.implements(torch.cat, torch.concat, torch.concatenate)
+def _cat(tensors: list[Any] | tuple[Any, ...], dim: int = 0) -> LargePrecisionTensor:
+    return _joined(tensors, dim, np.concatenate)
+
+
+@LargePrecisionTensor.implements(torch.stack)
+def _stack(tensors: list[Any] | tuple[Any, ...], dim: int = 0) -> LargePrecisionTensor:
+    return _joined(tensors, dim, np.stack)
+
+
 @LargePrecisionTensor.implements(_Tensor.detach, torch.detach, torch.clone, _Tensor.clone, _Tensor.data.__get__)
 def _clone(link: LargePrecisionTensor, *, memory_format: torch.memory_format | None = None) -> LargePrecisionTensor:
     return link.clone()
@@ -301,6 +323,11 @@ def _clone(link: LargePrecisionTensor, *, memory_format: torch.memory_format | N
 @LargePrecisionTensor.implements(_Tensor.is_leaf.__get__)
 def _is_leaf(link: LargePrecisionTensor) -> bool:
     return True
+
+
+@LargePrecisionTensor.implements(_Tensor.__format__)
+def _formatted(link: LargePrecisionTensor, spec: str) -> str:
+    return format(link.float_precision(), spec) if spec else f"(Wrapper)>{link!r}"
 
 
 @LargePrecisionTensor.implements(_Tensor.__deepcopy__)

@@ -148,8 +148,9 @@ def _torch_dtype(array: np.ndarray[Any, Any]) -> torch.dtype:
 # --- calls ----------------------------------------------------------------------------------------------------------
 
 
-def _transpose(array: np.ndarray[Any, Any], *dims: Any) -> Any:
+def _transpose(array: np.ndarray[Any, Any], *dims: Any, **named: Any) -> Any:
     """Exchange two axes as torch does; without arguments reverse all axes, as numpy does."""
+    dims = (*dims, *named.values())
     if not dims:
         return array.transpose()
     if len(dims) != 2:
@@ -222,9 +223,9 @@ _READS: dict[str, Callable[..., Any]] = {
     "item": lambda array: array.item(),
     "tolist": lambda array: array.tolist(),
     "numpy": lambda array: array.copy(),
-    "__bool__": bool,
-    "__float__": float,
-    "__int__": int,
+    "__bool__": lambda array: bool(array.item()),
+    "__float__": lambda array: float(array.item()),
+    "__int__": lambda array: int(array.item()),
     "is_leaf.__get__": lambda array: True,
     "equal": lambda left, right: np.array_equal(left, right),
 }
@@ -289,6 +290,11 @@ for _names, _function in _IN_PLACE.items():
     _register_in_place(_names, _function)
 for _names, _function in _READS.items():
     _register_read(_names, _function)
+
+
+@NumpyTensor.implements(_Tensor.__format__)
+def _formatted(link: NumpyTensor, spec: str) -> str:
+    return format(link.child.item(), spec) if spec else f"(Wrapper)>{link!r}"
 
 
 @NumpyTensor.implements(_Tensor.__deepcopy__)

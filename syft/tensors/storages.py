@@ -17,9 +17,9 @@ from syft.exceptions import SyftError
 from syft.tensors import crt_rules as _crt_rules  # noqa: F401  (registers the rules of CRT tensors)
 from syft.tensors import large_precision_rules as _large_rules  # noqa: F401  (registers the rules of large tensors)
 from syft.tensors.crt_precision import CRTPrecisionTensor
-from syft.tensors.large_precision import LargePrecisionTensor, room_for
+from syft.tensors.large_precision import MAX_FIELD_BITS, LargePrecisionTensor, room_for
 from syft.tensors.native import default_pytorch_maximum_precision
-from syft.tensors.precision import MAX_SCALE, FixedPrecisionTensor
+from syft.tensors.precision import MAX_BASE, MAX_SCALE, FixedPrecisionTensor
 
 STORAGES = ("auto", "large", "crt")
 # Links that fix_precision makes.
@@ -54,9 +54,9 @@ def _needs_limbs(tensor: torch.Tensor, base: object, digits: object, field: obje
     """Return whether a value, with its digits, needs more bits than a fixed-precision tensor has."""
     if type(base) is not int or type(digits) is not int or base < 2 or digits < 0 or tensor.is_complex():
         return False  # refused below
-    bits = digits * math.log2(base)
     if type(field) is int:
         return field > 2**64
+    bits = min(digits, MAX_FIELD_BITS + 1) * math.log2(base)
     if bits > math.log2(MAX_SCALE):
         return True
     largest = _largest(tensor)
@@ -71,7 +71,9 @@ def _largest(tensor: torch.Tensor) -> float:
     plain = tensor.detach()
     if not plain.numel() or plain.layout is not torch.strided or plain.is_quantized:
         return math.inf
-    return float(plain.double().abs().max()) if bool(torch.isfinite(plain).all()) else math.inf
+    low, high = (plain if plain.is_floating_point() else plain.double()).aminmax()  # NaN if there is one
+    largest = max(-float(low), float(high))
+    return largest if math.isfinite(largest) else math.inf
 
 
 def _limbs(tensor: torch.Tensor, options: dict[str, Any]) -> LargePrecisionTensor:
@@ -79,7 +81,7 @@ def _limbs(tensor: torch.Tensor, options: dict[str, Any]) -> LargePrecisionTenso
     kept = {"base": 10, "precision_fractional": 3, **{name: options[name] for name in names if name in options}}
     if "field" not in kept:
         base, digits = kept["base"], kept["precision_fractional"]
-        if type(base) is int and type(digits) is int and 0 <= digits <= 4096 and 2 <= base <= 2**16:
+        if type(base) is int and type(digits) is int and 0 <= digits <= MAX_FIELD_BITS and 2 <= base <= MAX_BASE:
             kept["field"] = room_for(base, digits)
     return LargePrecisionTensor(child=tensor.detach(), **kept).fix_large_precision()
 

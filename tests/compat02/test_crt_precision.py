@@ -234,6 +234,20 @@ def test_l3_operands_are_broadcast():
         crt([1.0, 2.0]) * crt([1.0, 2.0, 3.0])
 
 
+def test_l3_values_can_be_moved(workers):
+    a = torch.arange(6.0).reshape(2, 3)
+    for move in (
+        lambda t: t[0],
+        lambda t: t[:, 1:],
+        lambda t: t.t(),
+        lambda t: t.view(3, 2),
+        lambda t: t.unsqueeze(1),
+        lambda t: t.transpose(0, 1),
+    ):
+        assert torch.equal(move(crt(a)).float_precision(), move(a))
+        assert torch.equal(move(crt(a).share(*workers)).get().float_precision(), move(a))
+
+
 def test_l3_in_place_forms():
     x = y = crt([1.5, 2.0])
     x += 1
@@ -276,6 +290,7 @@ def test_l3_text_and_html():
         "(Wrapper)>CRTPrecisionTensor(0 decimals, 2 moduli)"
         "\n\t3 -> FixedPrecisionTensor(0 decimals)>tensor([1])\n\t7 -> FixedPrecisionTensor(0 decimals)>tensor([1])"
     )
+    assert f"{x}" == str(x)
     assert "moduli" in x._repr_html_() and "CRTPrecisionTensor" in x._repr_html_()
 
 

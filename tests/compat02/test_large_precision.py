@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import syft as sy
-from syft.exceptions import SyftError, UnsupportedOperationError
+from syft.exceptions import GetNotPermittedError, SyftError, UnsupportedOperationError
 from syft.frameworks.torch.tensors.interpreters.large_precision import LargePrecisionTensor
 from syft.tensors import big_integers as big
 from syft.tensors.large_precision import MAX_TERMS
+from syft.workers.access.policy import DenyAll
 
 pytestmark = pytest.mark.usefixtures("hook")
 TYPES = (torch.int8, torch.int16, torch.int32, torch.int64)
@@ -210,6 +211,13 @@ def test_l1_wrong_options_are_refused(options, text):
         large([1.0], **options)
 
 
+def test_l1_any_number_of_digits_is_refused_or_encoded():
+    for digits in (2**600, 10**9, 4097):
+        with pytest.raises(SyftError, match="precision_fractional of a large-precision tensor"):
+            torch.tensor([1.0]).fix_precision(precision_fractional=digits)
+    assert torch.tensor([0.5]).fix_precision(base=2, precision_fractional=3900).float_precision().item() == 0.5
+
+
 @pytest.mark.parametrize("values", [[math.nan], [1.0, math.inf]])
 def test_l1_only_finite_numbers_are_encoded(values):
     with pytest.raises(SyftError, match="NaN and infinity"):
@@ -364,6 +372,10 @@ def test_l1_values_can_be_moved():
     ):  # fmt: skip
         assert torch.equal(move(x).float_precision(), move(a))
     assert [part.float_precision().tolist() for part in x.unbind(0)] == a.tolist()
+    for join in (torch.cat, torch.stack):
+        assert torch.equal(join([x, x], dim=1).float_precision(), join([a, a], dim=1))
+        with pytest.raises(SyftError, match="can't be joined"):
+            join([x, x[:, :2], x[0]])
 
 
 def test_l1_other_calls_are_refused():
@@ -381,6 +393,7 @@ def test_l1_text_and_html():
     x = torch.tensor([1.0]).fix_precision(storage="large")
     assert repr(x) == "(Wrapper)>LargePrecisionTensor(3 decimals, 2**512)>tensor([[1000]], dtype=torch.int32)"
     assert "LargePrecisionTensor &gt; Tensor" in x._repr_html_()
+    assert f"{x}" == repr(x) and f"{x[0]:.2f}" == "1.00"
     assert repr(sy.LargePrecisionTensor()) == "LargePrecisionTensor(0 decimals, 2**512)"
 
 
@@ -597,3 +610,34 @@ def test_x7_the_default_fields_change_nothing(workers):
 def test_x7_a_small_field_is_not_shared(workers):
     with pytest.raises(SyftError, match=r"field of 65536, and shares are modulo 2\*\*64"):
         torch.tensor([1.5]).fix_precision(field=2**16).share(*workers)
+
+
+# --- policies ---------------------------------------------------------------------------------------------------------
+
+KINDS = {
+    "large": lambda: large([1.5]),
+    "residues": lambda: torch.tensor([1.5]).fix_precision(storage="crt"),
+    "array": lambda: sy.NumpyTensor([1.5]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_l1_values_stay_at_a_worker_that_releases_nothing(make_worker, kind):
+    bob, alice, carol = (make_worker(name) for name in ("bob", "alice", "carol"))
+    bob.policy = DenyAll()
+    pointer = KINDS[kind]().send(bob)
+    plain = torch.tensor([1.5]).send(bob)
+    for read in (
+        lambda: pointer.get(),
+        lambda: (pointer + pointer).get(),
+        lambda: pointer.tolist(),
+        lambda: pointer.item(),
+        lambda: bool(pointer == pointer),
+        lambda: float(pointer),
+        lambda: torch.equal(pointer, pointer),
+        lambda: pointer.share(alice, carol),
+        lambda: plain.fix_precision(storage="large").get(),
+        lambda: plain.fix_precision(storage="crt").get(),
+    ):
+        with pytest.raises((GetNotPermittedError, UnsupportedOperationError, TypeError)):
+            read()

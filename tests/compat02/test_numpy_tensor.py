@@ -111,6 +111,7 @@ def test_n1_axes():
     x = sy.NumpyTensor(array)
     same(x.transpose(), array.transpose())
     same(x.transpose(0, 1), array.swapaxes(0, 1))
+    same(x.transpose(dim0=0, dim1=2), array.swapaxes(0, 2))
     same(x.transpose(-1, 0), array.swapaxes(-1, 0))
     same(x.child.transpose().wrap(), array.transpose())
     same(x.reshape(4, 6), array.reshape(4, 6))
@@ -168,6 +169,7 @@ def test_n1_wrong_operands_are_refused():
 def test_n1_text_html_and_copies():
     x = sy.NumpyTensor([[1, 2]])
     assert str(x) == "(Wrapper)>NumpyTensor>array([[1, 2]])"
+    assert f"{x}" == str(x) and f"{x.sum():.1f}" == "3.0"
     assert "NumpyTensor &gt; ndarray" in x._repr_html_()
     for copied in (x.copy(), copy.deepcopy(x)):
         copied += 1
