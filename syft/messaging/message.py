@@ -15,7 +15,7 @@ from syft.core.id_provider import ObjectId, is_id
 from syft.core.labels import id_of
 from syft.core.object import AbstractObject, Bufferizable
 from syft.core.references import Ref
-from syft.exceptions import PlanCommandUnknownError
+from syft.messaging.operands import owner_first, reference_of, unwrapped
 from syft.pointers.object_pointer import ObjectPointer
 
 if TYPE_CHECKING:
@@ -179,22 +179,6 @@ class Operation(Message):
 Operation.contents = Operation.command  # type: ignore[misc]  # a dataclass takes no property for a field
 
 
-def unwrapped(obj: Any) -> Any:
-    """Return the pointer of a wrapper; anything else unchanged."""
-    child = getattr(obj, "child", None) if isinstance(obj, torch.Tensor) else None
-    return child if isinstance(child, ObjectPointer) else obj
-
-
-def owner_first(name: str, owner: object, args: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
-    """Return the wire name and the arguments of a method, given its documented owner: a pointer or an id."""
-    if owner is None:
-        return name, args
-    if isinstance(owner, str) and owner == "self":
-        raise PlanCommandUnknownError(f"{name} of the worker itself")
-    holder = Ref(owner) if isinstance(owner, _ID) else unwrapped(owner)
-    return name if "." in name else f"torch.Tensor.{name}", (holder, *args)
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class ObjectMessage(Message):
     """Store this object."""
@@ -210,12 +194,6 @@ class ObjectMessage(Message):
         if obj_id is None and isinstance(message.contents, torch.Tensor | AbstractObject):
             obj_id = id_of(message.contents)
         return message.contents, obj_id, message.published, message.claimant
-
-
-def _reference(contents: Any) -> Any:
-    """Return the reference that a pointer makes in a message to its worker; anything else unchanged."""
-    pointer = unwrapped(contents)
-    return pointer.ref() if isinstance(pointer, ObjectPointer) else contents
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -234,7 +212,7 @@ class IsNoneMessage(Message):
     def __post_init__(self) -> None:
         """Take a pointer too."""
         if type(self.contents) is not Ref:
-            object.__setattr__(self, "contents", _reference(self.contents))
+            object.__setattr__(self, "contents", reference_of(self.contents))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -246,7 +224,7 @@ class GetShapeMessage(Message):
     def __post_init__(self) -> None:
         """Take a pointer too."""
         if type(self.contents) is not Ref:
-            object.__setattr__(self, "contents", _reference(self.contents))
+            object.__setattr__(self, "contents", reference_of(self.contents))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

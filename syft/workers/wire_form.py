@@ -9,7 +9,8 @@ from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
 from syft.core.references import ObjectMeta, TensorMeta
 from syft.exceptions import SerdeError
-from syft.messaging.message import Operation, owner_first, unwrapped
+from syft.messaging.message import Operation
+from syft.messaging.operands import owner_first, unwrapped
 from syft.pointers.lease import Lease
 from syft.pointers.remote_call import pointer_kinds
 

@@ -104,7 +104,7 @@ def test_m1_stored_objects_stay_and_have_their_own_memory(worker, nothing_left):
     worker._recv_msg(written)
     w[0] = 5
     found = worker._objects[w.id]
-    assert found.tolist() == [1, 2] and found.tags == {"#w"}
+    assert found.tolist() == [1, 2] and found.tags == {"#w"} and worker.object_store.claims.is_published(w.id)
     pointer = sy.PointerTensor(location=worker, id_at_location=w.id)
     del pointer
     assert w.id in worker._objects

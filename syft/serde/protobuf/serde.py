@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from google.protobuf.message import Message as ProtobufMessage
 
@@ -22,7 +22,7 @@ from syft.serde.protobuf import envelope
 from syft.serde.protobuf.engine import Reader, Writer
 from syft.serde.protobuf.schema import syft_pb2
 from syft.serde.protobuf.typed_messages import BY_MESSAGE, KINDS, SHARED
-from syft.serde.registry import BY_TYPE, RegisteredType, RegistryView, row_for
+from syft.serde.registry import BY_TYPE, RegistryView, row_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,12 +151,10 @@ def _unbufferize(worker: BaseWorker | None, message: Message) -> Any:
     return _detail(worker, reader.fill(envelope.checked(message), kind, 0))
 
 
-def _bufferizer(row: RegisteredType) -> Callable[[BaseWorker | None, object], Any]:
-    return bufferize
-
-
 # The documented table: `bufferizers[cls](worker, obj)` returns the message of an object.
-bufferizers = RegistryView(BY_TYPE, _bufferizer, dict.fromkeys((type(None), bool, int, float), _bufferize))
+_Bufferizer: TypeAlias = "Callable[[BaseWorker | None, object], Any]"
+_OF_PLAIN_VALUES: dict[type, _Bufferizer] = dict.fromkeys((type(None), bool, int, float), _bufferize)
+bufferizers: RegistryView[type, _Bufferizer] = RegistryView(BY_TYPE, lambda row: bufferize, _OF_PLAIN_VALUES)
 
 
 def _simplified_value(obj: object, frames: list[Buffer]) -> Any:

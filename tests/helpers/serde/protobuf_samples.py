@@ -23,7 +23,7 @@ from syft.mpc.serving.tensor_encoding import TensorEncoding
 from syft.pointers.pointer_plan import PointerPlan
 from syft.pointers.pointer_protocol import PointerProtocol
 from syft.serde import Buffer
-from syft.serde.msgpack.serde import _simplify
+from syft.serde.msgpack.serde import _simplified
 from syft.tensors.placeholder import PlaceHolder
 
 WIDE = 2**127 + 12345
@@ -37,7 +37,7 @@ def exact(obj: Any) -> Any:
 
     Whether a pointer owns what it points at is left out: one that has just arrived does not, yet.
     """
-    return _plain(_simplify(None, obj))
+    return _plain(_simplified(None, obj))
 
 
 def _plain(value: Any) -> Any:
