@@ -19,6 +19,7 @@ from syft.core.callsite import describe_line, user_line
 from syft.core.id_provider import ObjectId
 from syft.core.references import Ref, TensorMeta
 from syft.exceptions import NotDoneError, SerdeError, SessionEndedError, SyftError, WorkerLostError
+from syft.exceptions.remote_traceback import add_fact
 from syft.messaging.message import BatchMessage, Message
 from syft.workers.transport.fork_safety import FORKED, ends_here
 from syft.workers.transport.framing import ANSWER
@@ -249,7 +250,7 @@ class PipelinedStream(Stream):
         except Exception as error:
             file, number, group = _line_of(error, line)
             if group is None or group.report():
-                error.add_note(f"The failing call was issued by {describe_line((file, number))}")
+                add_fact(error, f"The failing call was issued by {describe_line((file, number))}")
                 self._failed = error
 
     def _fail_pending(self, reason: str) -> None:
