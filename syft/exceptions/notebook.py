@@ -31,7 +31,7 @@ def hide_library(error: BaseException) -> None:
 
 def _render_last() -> list[str]:
     """Render the error that IPython is about to print; a reference to the error itself would be a cycle."""
-    return render(sys.last_value)
+    return [] if sys.last_value is None else render(sys.last_value)
 
 
 def user_frames(traceback: TracebackType | None) -> TracebackType | None:
