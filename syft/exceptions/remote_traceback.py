@@ -10,26 +10,28 @@ class RemoteTraceback(Exception):
 
     Args:
         worker_id: the worker.
-        frames: its traceback; empty if it does not send one.
+        said: its description: the lines of its traceback, which begin with spaces, then facts. Both may be missing.
 
     Attributes:
         lines: further facts, such as the line of this program that issued the call.
     """
 
-    def __init__(self, worker_id: object, frames: str = "") -> None:
-        super().__init__(worker_id, frames)
+    def __init__(self, worker_id: object, said: str = "") -> None:
+        super().__init__(worker_id, said)
         self.worker_id = worker_id
-        self.frames = frames.rstrip()
+        self.said = said.rstrip()
         self.lines: list[str] = []
 
     @property
     def brief(self) -> list[str]:
-        """The facts without the traceback."""
-        return [f"This happened on worker {self.worker_id!r}.", *self.lines]
+        """The facts without tracebacks."""
+        facts = [line for line in self.said.splitlines() if line and not line.startswith((" ", "Traceback on"))]
+        return [*(facts or [f"This happened on worker {self.worker_id!r}."]), *self.lines]
 
     def __str__(self) -> str:
-        first = f"Traceback on worker {self.worker_id!r}:\n{self.frames}" if self.frames else self.brief[0]
-        return "\n".join((first, *self.lines))
+        if not self.said.startswith(" "):
+            return "\n".join(self.brief)
+        return "\n".join((f"Traceback on worker {self.worker_id!r}:", self.said, *self.lines))
 
 
 def add_fact(error: BaseException, line: str) -> None:

@@ -55,7 +55,7 @@ def close_streams() -> None:
             with override(stream_timeout=min(left, current().stream_timeout)):
                 stream.close()
         except Exception as error:
-            logger.warning("A call to %r had failed:\n%s\n%s", stream.location.id, facts_of(error), error)
+            logger.warning("A call to %r had failed: %s\n%s", stream.location.id, error, facts_of(error))
 
 
 def drop(sock: socket.socket) -> None:
