@@ -6,6 +6,7 @@ import functools
 import linecache
 import sys
 import sysconfig
+import warnings
 from pathlib import Path
 from types import FrameType
 
@@ -30,6 +31,14 @@ def user_line() -> tuple[str, int]:
             return name, frame.f_lineno
         frame = frame.f_back
     return "", 0
+
+
+def warn_user(text: str) -> None:
+    """Warn about the user's line, however deep inside the library this is called."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and not _is_users(frame.f_code.co_filename):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level + 1)
 
 
 @functools.lru_cache(maxsize=1024)

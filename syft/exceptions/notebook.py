@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,10 +16,22 @@ _LIBRARY = str(Path(__file__).parent.parent)
 def render(error: BaseException) -> list[str]:
     """Return the lines that IPython prints for an error of this library."""
     shell: Any = sys.modules["IPython"].get_ipython()
-    notes = list(getattr(error, "__notes__", ()))
+    notes = [*getattr(error.__cause__, "brief", ()), *getattr(error, "__notes__", ())]
     with _trimmed(error):
         lines = list(shell.InteractiveTB.structured_traceback(type(error), error, error.__traceback__, tb_offset=0))
     return [*lines[:-1], *notes, *lines[-1:]]
+
+
+def hide_library(error: BaseException) -> None:
+    """Have IPython print an error of another library as `render` does, without the frames of this one."""
+    if "IPython" in sys.modules and not hasattr(error, "_render_traceback_"):
+        with contextlib.suppress(AttributeError):  # a class with slots
+            error._render_traceback_ = _render_last  # type: ignore[attr-defined]
+
+
+def _render_last() -> list[str]:
+    """Render the error that IPython is about to print; a reference to the error itself would be a cycle."""
+    return [] if sys.last_value is None else render(sys.last_value)
 
 
 def user_frames(traceback: TracebackType | None) -> TracebackType | None:

@@ -73,10 +73,10 @@ def _hop(counts: list[int], width: int) -> list[Route] | None:
         if not any(unseen):
             return made
         for number in arrived:
-            place = next((place for place in sorted(unseen[number]) if place not in places), None)
-            if place is None:
+            free = [place for place in sorted(unseen[number]) if place not in places]
+            if not free:
                 return None
-            places[number], left[number] = place, counts[place]
+            places[number], left[number] = free[0], counts[free[0]]
 
 
 def _follow(counts: list[int], taken: list[int], number: int, width: int) -> Route:

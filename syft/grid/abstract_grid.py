@@ -6,11 +6,11 @@ import abc
 import logging
 import random
 import threading
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from syft.core.callsite import warn_user
 from syft.exceptions import ModelError, ModelNotFoundError, SyftError, WorkerLostError
 from syft.grid.parallel import TIMEOUT, ask_all
 from syft.hosting import client
@@ -200,7 +200,7 @@ class AbstractGrid(abc.ABC):
             reason = f"{worker.id!r}: {shorten(error)}"
             raise SyftError(f"None of {len(failed)} workers could be {what}. {reason}") from error
         for worker, error in failed:
-            warnings.warn(f"Worker {worker.id!r} could not be {what}: {shorten(error)}", stacklevel=4)
+            warn_user(f"Worker {worker.id!r} could not be {what}: {shorten(error)}")
 
     # --- inference ------------------------------------------------------------------------------------------
 

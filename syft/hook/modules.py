@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from syft.core.context import local_worker
-from syft.exceptions import SpentPointerError, SyftError
+from syft.exceptions import GetNotPermittedError, SpentPointerError, SyftError
 from syft.hook import base
 from syft.hook.optimizers import note_movement
 from syft.hook.patches import Computed
@@ -140,7 +140,12 @@ class ModuleMethods:
             raise SyftError("This module is local, so there is nothing to get. Send it first: model.send(bob).")
         with swapping(module):
             check_swappable(remote)
-            swap_all(list(zip(remote, _fetched(remote), strict=True)))
+            try:
+                fetched = _fetched(remote)
+            except GetNotPermittedError as refused:  # the advice is about a pointer, which the user does not have
+                refused.args = (str(refused).replace("ptr.request(", "model.request("),)
+                raise
+            swap_all(list(zip(remote, fetched, strict=True)))
         return _notify_watchers(module, False)
 
     get_ = get

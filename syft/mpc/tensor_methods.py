@@ -6,12 +6,12 @@ sends the shares to the other workers, so no other worker sees a value.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
+from syft.core.callsite import warn_user
 from syft.core.context import acting_as
 from syft.core.tensor import AbstractTensor
 from syft.exceptions import CommandNotAllowedError, SyftError, UnsupportedOperationError, WorkerNotFoundError
@@ -232,10 +232,9 @@ def _given(**options: object) -> dict[str, Any]:
 def _wrapped(link: AbstractTensor, source: Any, requires_grad: bool = False) -> Any:
     """Wrap a link in a shell with the tags, the description and (on leaves) the requires_grad of its source."""
     if source.requires_grad and not source.is_leaf:
-        warnings.warn(
+        warn_user(
             "The autograd history of this tensor ends here: gradients do not flow back through an encoding. "
-            "Encode the tensors it was computed from instead, or call .detach() first to silence this warning.",
-            stacklevel=3,
+            "Encode the tensors it was computed from instead, or call .detach() first to silence this warning."
         )
     link.tags, link.description = set(source.tags), source.description
     return link.wrap(requires_grad=requires_grad or (source.requires_grad and source.is_leaf))

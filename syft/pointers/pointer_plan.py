@@ -12,6 +12,7 @@ from syft.core.callsite import describe_line
 from syft.core.id_provider import ObjectId, short_id
 from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import SyftError
+from syft.exceptions.remote_traceback import add_fact, facts_of
 from syft.pointers.multi_pointer import MultiPointerTensor, group_results
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import call_by_name, pointer_kinds, wrapped
@@ -162,10 +163,10 @@ class PointerPlan(ObjectPointer):
 
     def _add_line(self, error: Exception) -> None:
         """Add the line of the user's code to an error of a worker."""
-        text = "\n".join((str(error), *getattr(error, "__notes__", ())))
+        text = f"{error}\n{facts_of(error)}"
         found = re.search(r"operation (\d+) of the plan", text)
         if found is not None and int(found[1]) < len(self.lines):
-            error.add_note(f"It was recorded from {describe_line(self.lines[int(found[1])])}")
+            add_fact(error, f"It was recorded from {describe_line(self.lines[int(found[1])])}")
 
     def request_run_plan(
         self, location: BaseWorker | ObjectId, response_ids: object, *args: object, **kwargs: object

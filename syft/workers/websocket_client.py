@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 
+# The addresses of all interfaces, on which servers listen: as a destination they are this machine.
+_ANY = frozenset({"0.0.0.0", "::", "[::]"})  # noqa: S104
 _numbers = itertools.count(1)
 
 
@@ -221,7 +223,8 @@ def why_unreachable(error: OSError, url: str, what: str = "node") -> str:
 
 
 def where_of(host: str, port: int, secure: bool, token: str | None, ca: Any) -> Endpoint:
-    """Return the endpoint of a server; other machines require TLS."""
+    """Return the endpoint of a server; other machines require TLS. The address of all interfaces is this machine."""
+    host = "localhost" if host in _ANY else host
     if not secure and not is_loopback(host):
         raise SyftError(
             f"{host!r} is another machine, which requires TLS: pass secure=True (wss://HOST), and ca=... "

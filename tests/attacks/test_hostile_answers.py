@@ -13,6 +13,7 @@ import torch
 
 import syft as sy
 from syft.exceptions import RemoteError, SerdeError
+from syft.exceptions.remote_traceback import facts_of
 from syft.messaging.message import ErrorMessage
 from syft.workers.transport.in_process import BytesStream
 from syft.workers.transport.request_codec import read_answer
@@ -177,7 +178,7 @@ def test_errors_that_would_steer_the_client_come_back_as_remote_errors(hook, lia
     liar.lie = wire((ERROR, (TUPLE, name, "text", "")))
     with pytest.raises(RemoteError, match="text") as caught:
         x.get()
-    assert type(caught.value) is RemoteError and "liar" in caught.value.__notes__[0]
+    assert type(caught.value) is RemoteError and "liar" in facts_of(caught.value)
 
 
 @pytest.mark.parametrize("name", ["KeyError", "ValueError", "UnicodeDecodeError", "UnicodeEncodeError", "ObjectNotFoundError", "SpentPointerError",

@@ -213,3 +213,16 @@ def test_k1_a_missing_gateway_refuses_the_connection(hook):
     with pytest.raises(ConnectionRefusedError, match="Check that the gateway runs") as refused:
         grid.search("#any")
     assert isinstance(refused.value, NodeRefusedError)
+
+
+def test_k2_pointers_to_objects_of_nodes_survive_close_and_connect(clients):
+    """A node keeps the process of the session, and other nodes still reach it for the program."""
+    first, second, _ = clients()
+    x = torch.tensor([1.0, 2.0]).send(first)
+    y = torch.tensor([3.0, 4.0]).send(second)
+    moved = x.copy().move(second)
+    for node in (first, second):
+        node.close()
+        node.connect()
+    assert (moved + y).get().tolist() == [4.0, 6.0]
+    assert (x.move(second) * y).get().tolist() == [3.0, 8.0]

@@ -18,6 +18,7 @@ from torch import nn
 
 import syft as sy
 from syft.exceptions import ObjectNotFoundError, WorkerNotFoundError
+from syft.exceptions.remote_traceback import facts_of
 from syft.workers.websocket_client import WebsocketClientWorker
 from tests.helpers.nodes import forget, websocket_server
 from tests.helpers.processes import end, start
@@ -204,7 +205,7 @@ def test_an_error_names_the_line_of_the_failed_call(worker):
     with pytest.raises(IndexError, match="out of range|out of bounds") as caught:  # at the call, or when waited for
         bad = good[index]
         worker.synchronize()
-    notes = "\n".join(getattr(caught.value, "__notes__", []))
+    notes = facts_of(caught.value)
     traceback_lines = [frame.lineno for frame in inspect.getinnerframes(caught.tb)]
     assert line in traceback_lines or f'{__file__}", line {line}: bad = good[index]' in notes
     if line not in traceback_lines:  # the call returned before it failed

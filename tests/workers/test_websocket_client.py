@@ -9,6 +9,7 @@ import torch
 import syft as sy
 from syft import config
 from syft.exceptions import AuthenticationError, NodeLostError, NodeUnreachableError, SyftError, WorkerLostError
+from syft.exceptions.remote_traceback import facts_of
 from syft.grid import certificates
 from syft.workers.transport import framing
 from syft.workers.websocket_client import WebsocketClientWorker, where_of
@@ -77,7 +78,7 @@ def test_errors_come_back_with_type_worker_traceback_and_line(alice):
     x = torch.ones(3).send(alice)
     with pytest.raises(torch.linalg.LinAlgError, match="singular") as caught:
         torch.linalg.inv(torch.zeros(2, 2).send(alice)).get()
-    notes = "\n".join(caught.value.__notes__)
+    notes = facts_of(caught.value)
     assert "ws-alice" in notes and "Traceback" in notes
     assert torch.equal(x.get(), torch.ones(3))  # the connection goes on
 

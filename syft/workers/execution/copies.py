@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from syft.core.callsite import warn_user
 from syft.core.labels import copy_labels
 from syft.core.trees import iter_tensors
 from syft.hook.syft_tensor import SyftTensor
@@ -124,8 +124,7 @@ def copy_of_held(worker: BaseWorker, obj: object) -> Any:
 def warn_if_graph(obj: Any) -> None:
     """Warn that gradients do not flow back through a send."""
     if is_plain(obj) and obj.requires_grad and not obj.is_leaf:
-        warnings.warn(
+        warn_user(
             "The autograd history of this tensor stays here: gradients will not flow back through send(). "
-            "Send what it was computed from instead, or call .detach() first to silence this.",
-            stacklevel=4,
+            "Send what it was computed from instead, or call .detach() first to silence this."
         )

@@ -13,6 +13,7 @@ from syft.core.references import Ref
 from syft.core.tensor import AbstractTensor
 from syft.core.trees import SCALARS, iter_tensors, map_tensors, register_leaf
 from syft.exceptions import CommandNotAllowedError, SyftError
+from syft.exceptions.notebook import hide_library
 from syft.hook.allowed_functions import function_of, register_command
 from syft.hook.guards import GUARDS, guard_call
 from syft.hook.size_bounds import bound_size_tensors, bound_sizes
@@ -190,6 +191,7 @@ def _reported(worker: BaseWorker, session: Session, operation: Operation, error:
     name = operation.cmd_name
     if may_leave(worker, session, None, "error text"):
         error.add_note(f"This happened on worker {worker.id!r}, running {name}.")
+        hide_library(error)
         return error
     plain = type(error) if type(error).__module__ == "builtins" and type(error) is not KeyError else RuntimeError
     return plain(f"{name} failed on worker {worker.id!r}; its policy keeps the details there.")

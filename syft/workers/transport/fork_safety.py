@@ -17,6 +17,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from syft.config import current, override
+from syft.exceptions.remote_traceback import facts_of
 
 if TYPE_CHECKING:
     from syft.workers.transport.stream import Stream
@@ -54,8 +55,7 @@ def close_streams() -> None:
             with override(stream_timeout=min(left, current().stream_timeout)):
                 stream.close()
         except Exception as error:
-            notes = "\n".join(["", *getattr(error, "__notes__", ())])
-            logger.warning("A call to %r had failed: %s%s", stream.location.id, error, notes)
+            logger.warning("A call to %r had failed: %s\n%s", stream.location.id, error, facts_of(error))
 
 
 def drop(sock: socket.socket) -> None:

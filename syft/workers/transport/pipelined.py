@@ -26,6 +26,7 @@ from syft.exceptions import (
     SyftError,
     WorkerLostError,
 )
+from syft.exceptions.remote_traceback import add_fact
 from syft.messaging.message import BatchMessage, Message
 from syft.workers.transport.fork_safety import FORKED, ends_here
 from syft.workers.transport.framing import ANSWER
@@ -286,7 +287,7 @@ class PipelinedStream(Stream):
         except Exception as error:
             file, number, group = _line_of(error, line)
             if group is None or not group.is_reported:
-                error.add_note(f"The failing call was issued by {describe_line((file, number))}")
+                add_fact(error, f"The failing call was issued by {describe_line((file, number))}")
                 self._failed = error, group
 
     def _fail_pending(self, reason: str) -> None:

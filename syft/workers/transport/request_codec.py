@@ -20,6 +20,8 @@ from syft.core.byte_budget import spending
 from syft.core.id_provider import ObjectId, is_id
 from syft.core.references import TensorMeta
 from syft.exceptions import NotDoneError, RemoteError, SerdeError, SyftError
+from syft.exceptions.notebook import hide_library
+from syft.exceptions.remote_traceback import RemoteTraceback, facts_of
 from syft.messaging.message import ErrorMessage, Message
 from syft.serde import deserialize, serialize
 from syft.workers.access.policy import may_leave
@@ -161,9 +163,8 @@ def _read_request(
 
 def _error_message(worker: BaseWorker, session: Session, error: Exception) -> ErrorMessage:
     """Describe an error for a peer; with the traceback only if the policy permits error texts."""
-    where = "".join(traceback.format_tb(error.__traceback__)[-6:]) if _tells_errors(worker, session) else ""
-    notes = "\n".join(getattr(error, "__notes__", ()))
-    text = str(error) + (f"\n{notes}" if notes else "")
+    frames = "".join(traceback.format_tb(error.__traceback__)[-6:]) if _tells_errors(worker, session) else ""
+    where, text = "\n".join(filter(None, (frames.rstrip(), facts_of(error)))), str(error)
     step = getattr(error, "syft_step", None)  # index in a batch of calls; of NotDoneError, the number of failures
     said = (type(error).__name__, _bounded(text), _bounded(where))
     return ErrorMessage(said if type(step) is not int else (*said, str(step)))
@@ -205,8 +206,6 @@ def error_of(location: Any, response: ErrorMessage) -> Exception:
     Exception.__init__(error, text if kind is not RemoteError else f"{name}: {text}")
     if len(response.contents) > 3:
         error.syft_step = str(response.contents[3])  # type: ignore[attr-defined]
-    if where:
-        error.add_note(f"Traceback on worker {location.id!r}:\n{where.rstrip()}")
-    else:
-        error.add_note(f"This happened on worker {location.id!r}.")
+    error.__cause__ = RemoteTraceback(location.id, where)
+    hide_library(error)
     return error

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import syft as sy
+from syft.exceptions.remote_traceback import facts_of
 from tests.helpers.plans.plan_models import planned
 
 pytestmark = pytest.mark.usefixtures("hook")
@@ -138,7 +139,7 @@ def test_an_error_names_the_operation_and_the_line(make_worker, kind):
     bob = make_worker("bob", kind)
     with pytest.raises(RuntimeError, match="cannot be multiplied") as caught_error:
         plan.send(bob)(torch.ones(2, 3).send(bob), torch.ones(4, 2))
-    text = "\n".join([str(caught_error.value), *caught_error.value.__notes__])
+    text = facts_of(caught_error.value)
     assert "operation 1 of the plan: torch.matmul" in text
 
 

@@ -11,6 +11,7 @@ from torch import nn
 
 import syft as sy
 from syft.exceptions import PlanBuildError, PlanMismatchError, SpentPointerError, SyftError
+from syft.exceptions.remote_traceback import facts_of
 
 ONES = torch.ones(3, 2)
 
@@ -287,7 +288,7 @@ def test_an_error_at_a_worker_names_the_line_of_the_user(net, make_worker, kind)
     bob = make_worker("bob", kind)
     with pytest.raises(RuntimeError) as caught:
         net.send(bob)(torch.ones(3, 5).send(bob)).get()
-    notes = "\n".join(caught.value.__notes__)
+    notes = facts_of(caught.value)
     assert "operation 0 of the plan" in notes + str(caught.value)
     assert "return self.fc(x)" in notes
 

@@ -16,6 +16,7 @@ import syft as sy
 from syft.core.references import Ref
 from syft.core.trees import iter_tensors
 from syft.exceptions import AuthenticationError, IdNotUniqueError
+from syft.exceptions.remote_traceback import facts_of
 from syft.grid.server import sessions
 from syft.grid.storage import result_size
 from syft.grid.storage.object_manager import ObjectManager
@@ -458,7 +459,7 @@ def test_the_line_of_the_call_that_failed(far):
         b = x // 0  # this line
         c = x + 2
         far.synchronize()
-    assert any("# this line" in note for note in caught.value.__notes__)
+    assert "# this line" in facts_of(caught.value)
     assert torch.equal(a.get() + c.get(), torch.tensor([5, 5]))
     with pytest.raises(sy.exceptions.SyftError, match="failed"):
         b.get()
