@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 
 import syft as sy
-from benchmarks.measure import Row, compare, pretty
+from benchmarks.measure import Row, pretty, ratio
 from syft.he.pool import core_count
 
 COUNT, BITS = 1000, 2048
@@ -23,7 +23,7 @@ def rows() -> Iterator[Row]:
     cpu, start = time.process_time(), time.perf_counter()
     x = numbers.encrypt(public_key)
     seconds, used = time.perf_counter() - start, time.process_time() - cpu
-    # Fewer than 1 if both cores work all the time.
+    # 1 if all cores work all the time.
     yield Row(
         f"encrypt {COUNT} numbers: cores / (CPU time / time)", core_count() * seconds / used, 1.25, "x",
         f"{pretty(seconds)}, {pretty(used)} of CPU time",
@@ -44,5 +44,17 @@ def rows() -> Iterator[Row]:
         ),
     ]
     for name, ours, phe in cases:
-        value, our_time, their_time = compare(ours, phe, 1, blocks=BLOCKS)
-        yield Row(f"{name}, {COUNT} numbers / phe", value, 1.2, "x", f"{pretty(our_time)} / {pretty(their_time)}")
+        yield ratio(f"{name}, {COUNT} numbers / phe", 1.2, ours, phe, 1, blocks=BLOCKS)
+    weights = torch.randn(COUNT // 10, 10)
+    columns = weights.t().tolist()
+    line, numbers_there = x[: COUNT // 10], theirs[: COUNT // 10]
+    yield ratio(
+        "100 encrypted numbers by a plain matrix 100x10 / phe", 1.2, lambda: line @ weights,
+        lambda: [sum(a * b for a, b in zip(numbers_there, column, strict=True)) for column in columns], 1,
+        blocks=BLOCKS,
+    )  # fmt: skip
+    few = x[:100]
+    yield ratio(
+        "decrypt 100 numbers / phe", 1.2, lambda: few.decrypt(private_key),
+        lambda: [private_key.decrypt(a) for a in theirs[:100]], 1, blocks=BLOCKS,
+    )  # fmt: skip

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -480,8 +481,6 @@ def test_p1_text_and_html_show_neither_numbers_nor_secrets():
 
 
 def test_p1_a_missing_package_is_named_with_the_command(monkeypatch):
-    import sys
-
     monkeypatch.setitem(sys.modules, "phe.paillier", None)
     monkeypatch.setitem(sys.modules, "phe", None)
     with pytest.raises(DependencyError, match=r"pip install 'resyft\[he\]'"):
@@ -506,6 +505,34 @@ def sys_module(name):
     import importlib
 
     return importlib.import_module(name)
+
+
+@pytest.mark.parametrize("seconds", [0, 1000])
+def test_p1_long_work_shows_a_progress_bar_on_a_terminal(monkeypatch, capsys, seconds):
+    from syft.he import pool
+
+    monkeypatch.setattr(pool, "BAR_AFTER_SECONDS", seconds)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    x = torch.arange(100).encrypt(PUBLIC)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert ("encrypting" in err) is (seconds == 0)
+    equal(x, torch.arange(100))
+
+
+def test_p1_errors_and_interrupts_of_one_element_end_the_work():
+    from syft.he.pool import in_threads
+
+    def work(number):
+        if number == 30:
+            raise KeyboardInterrupt
+        return number
+
+    with pytest.raises(KeyboardInterrupt):
+        in_threads("working", work, range(1000))
+    assert in_threads("working", abs, range(-50, 0)) == list(range(50, 0, -1))
 
 
 def square(number):

@@ -5,6 +5,7 @@ import torch
 
 import syft as sy
 from syft.exceptions import GetNotPermittedError, SerdeError, SyftError
+from syft.grid.storage.quotas import memory_of
 from syft.he.paillier_tensor import PaillierTensor
 from syft.serde import deserialize, msgpack, protobuf, serialize
 from tests.helpers.attacks.private_data import PRIVATE_DATA
@@ -82,6 +83,12 @@ def test_p1_each_field_of_a_received_tensor_is_checked(position):
         with pytest.raises(TypeError):
             PaillierTensor.detail(None, forged)
     assert (shape, scale) == ((2,), 32)
+
+
+def test_p1_ciphertexts_count_towards_quotas():
+    x = torch.zeros(10).encrypt(PUBLIC)
+    assert sum(memory_of(x).values()) == 10 * 128
+    assert memory_of(x.clone()) == memory_of(x)
 
 
 def test_p1_received_keys_of_absurd_sizes_are_refused():
