@@ -28,6 +28,7 @@ class TensorMethods:
     id: ObjectId
     tags: set[str]
     description: str | None
+    private: bool
     garbage_collection: bool
     gc: bool
     @property
@@ -56,7 +57,7 @@ class TensorMethods:
         preinitialize_grad: bool = False,
         no_wrap: Literal[False] = False,
         garbage_collect_data: bool | None = None,
-        requires_grad: bool | None = None,
+        requires_grad: bool = False,
     ) -> Tensor:
         """Send the tensor to a worker and return a pointer to it, or to several and return a multi-pointer.
 
@@ -69,7 +70,7 @@ class TensorMethods:
             no_wrap: return the bare PointerTensor.
             garbage_collect_data: whether the remote tensor is deleted with its last pointer; by default it is, unless
                 it has tags.
-            requires_grad: overrides whether autograd records operations on the remote tensor.
+            requires_grad: whether gradients flow back through the send.
         """
     @overload
     def send(
@@ -87,9 +88,14 @@ class TensorMethods:
         """
     def get_(self, *args: object, **kwargs: Any) -> Self:
         """Become the tensor behind this pointer."""
-    def move(self, location: _Worker, requires_grad: bool | None = None) -> Tensor:
-        """Move the remote data to another worker; returns a pointer to it there."""
-    def move_(self, location: _Worker) -> Self:
+    def move(self, location: _Worker, requires_grad: bool = False) -> Tensor:
+        """Move the remote data to another worker; returns a pointer to it there.
+
+        Args:
+            location: the receiving worker.
+            requires_grad: whether gradients flow back through the move; this tensor then stays.
+        """
+    def move_(self, location: _Worker, requires_grad: bool = False) -> Self:
         """Move the remote data to another worker; this pointer then points there."""
     def remote_send(self, location: _Worker, change_location: bool = False) -> Tensor:
         """Make the holder send the data on; the result points at a pointer, or at the data."""

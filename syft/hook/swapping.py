@@ -13,7 +13,7 @@ import torch
 from syft.exceptions import SyftError
 
 _get_gradient_edge: Any = torch.autograd.graph.get_gradient_edge
-_swap_contents: Any = torch._C._swap_tensor_impl  # type: ignore[attr-defined]
+_swap_contents: Any = torch._C._swap_tensor_impl
 
 
 def swap_objects(first: torch.Tensor, second: torch.Tensor) -> None:
@@ -30,7 +30,7 @@ def swap_objects(first: torch.Tensor, second: torch.Tensor) -> None:
     # torch.utils.swap_tensors refuses contents that several nodes of a graph use, and changes the classes before it
     # finds that it can't go on.
     _swap_contents(first, second)
-    first.__class__, second.__class__ = second.__class__, first.__class__  # type: ignore[assignment]
+    first.__class__, second.__class__ = second.__class__, first.__class__
     first.__dict__, second.__dict__ = second.__dict__, first.__dict__
     for tensor in (first, second):
         _refuse_gradients(tensor)

@@ -137,37 +137,31 @@ class BackwardPass:
 
     def _differentiate(self, moves: tuple[Move, ...], differentiate: Callable[[], object]) -> None:
         """Run a pass at one worker, and collect the gradients that it adds to copies."""
-        earlier = [self._take_gradient(move.copy) for move in moves]
+        copies = [move.copy for move in moves]
+        earlier = [self._gradient(copy) for copy in copies]
+        for copy, before in zip(copies, earlier, strict=True):
+            if before is not None:  # only the new part flows back
+                self._set_gradient(copy, None)
+        added = [None] * len(copies)
         try:
             differentiate()
-            added = [self._take_gradient(move.copy) for move in moves]
-        except Exception:
-            self._restore(moves, earlier)
-            raise
-        totals = [
-            before + new if before is not None and new is not None else before if new is None else new
-            for before, new in zip(earlier, added, strict=True)
-        ]
-        self._restore(moves, totals)
+            added = [self._gradient(copy) for copy in copies]
+        finally:
+            for copy, before, new in zip(copies, earlier, added, strict=True):
+                if before is not None:
+                    self._set_gradient(copy, before if new is None else before + new)
         for move, new in zip(moves, added, strict=True):
             if new is not None:
                 known = self._pending.get(move)
                 self._pending[move] = new if known is None else known + new
 
-    def _take_gradient(self, copy: Any) -> Any:
-        """Return a pointer to the gradient of a copy, which then has none; None if it has none already."""
+    def _gradient(self, copy: Any) -> Any:
+        """Return a pointer to the gradient of a copy, as a tensor of its own; None if it has none."""
         gradient = copy._grad()
-        if gradient is None:
-            return None
-        taken = self._call(_Tensor.detach, (gradient,), {})
-        self._call(_Tensor.grad.__set__, (copy, None), {})
-        return taken
+        return None if gradient is None else self._call(_Tensor.detach, (gradient,), {})
 
-    def _restore(self, moves: tuple[Move, ...], gradients: list[Any]) -> None:
-        """Give copies the gradients that the user sees."""
-        for move, gradient in zip(moves, gradients, strict=True):
-            if gradient is not None:
-                self._call(_Tensor.grad.__set__, (move.copy, gradient), {})
+    def _set_gradient(self, tensor: Any, gradient: Any) -> None:
+        self._call(_Tensor.grad.__set__, (tensor, gradient), {})
 
     def _latest(self) -> list[Move]:
         """Return the moves to go back through next: the latest, with those that share its pass at the source's worker.
@@ -195,7 +189,7 @@ class BackwardPass:
         for source, gradient in pairs:
             if not source.tensor_meta().requires_grad:
                 known = source._grad()
-                self._call(_Tensor.grad.__set__, (source, gradient if known is None else known + gradient), {})
+                self._set_gradient(source, gradient if known is None else known + gradient)
         if follow:
             roots, seeds = (tuple(part) for part in zip(*follow, strict=True))
             # Another copy may lead back to the same graph, in this pass or in a later one.

@@ -173,6 +173,8 @@ class PointerTensor(ObjectPointer, ShellMethods):
         check_differentiable(meta, "move")
         if destination is self.location:
             return self if meta.requires_grad else call(_Tensor.requires_grad_, (self,), {})
+        if self.point_to_attr is not None:
+            return call(_Tensor.detach, (self,), {})._move_with_gradient(destination)
         copy = call(_Tensor.detach, (self,), {})
         moved = copy.get() if destination is self._owner else copy._hand_over(destination)
         if meta.requires_grad:

@@ -29,7 +29,7 @@ class ShellMethods(AbstractTensor):
 
 
 def _link_in(value: object) -> Any:
-    return value.child if isinstance(value, providers.wrapper) else value  # type: ignore[attr-defined]
+    return value.child if isinstance(value, providers.wrapper) else value
 
 
 def _method(link: Any, name: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -296,7 +296,7 @@ def _differentiable_copy(tensor: Any) -> torch.Tensor:
     leaf = tensor.detach()
     leaf = torch.nn.Parameter(leaf) if isinstance(tensor, torch.nn.Parameter) else leaf.requires_grad_()
     copy_labels(tensor, leaf)
-    return leaf  # type: ignore[no-any-return]
+    return leaf
 
 
 def _flatten(location: tuple[Any, ...]) -> list[Any]:

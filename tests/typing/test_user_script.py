@@ -23,7 +23,7 @@ METHODS = ROOT / "stubs" / "syft-stubs" / "torch_methods.pyi"
 HOVER = {
     "sy.VirtualWorker.__init__": ["id: ", "data: ", "threaded: bool"],
     "sy.federated.run": ["strategy: Strategy | str", "rounds: int", "batch_size: int", "Result"],
-    "x.send": ["location: ", "inplace: bool", "requires_grad: bool | None", "Tensor"],
+    "x.send": ["location: ", "inplace: bool", "requires_grad: bool", "Tensor"],
     "x.fix_precision": ["base: int", "precision_fractional: int", "Tensor"],
     "x.share": ["owners: ", "crypto_provider: ", "requires_grad: bool", "Tensor"],
     "model.send": ["dest: ", "Linear"],

@@ -126,5 +126,5 @@ def warn_if_graph(obj: Any) -> None:
     if is_plain(obj) and obj.requires_grad and not obj.is_leaf:
         warn_user(
             "The autograd history of this tensor stays here: gradients will not flow back through send(). "
-            "Send what it was computed from instead, or call .detach() first to silence this."
+            "Pass requires_grad=True to let them, or call .detach() first to silence this."
         )

@@ -48,7 +48,7 @@ _REQUIRE = "torch.Tensor.requires_grad_"
 _ASKED = _BY_LAYOUT | {"torch.autograd.grad", "torch._weight_norm"}
 # Calls that return nothing.
 _NO_RESULT = frozenset(
-    {"torch.Tensor.backward", "torch.autograd.backward", "torch.Tensor.__setitem__"}
+    {"torch.Tensor.backward", "torch.autograd.backward", "torch.Tensor.__setitem__", "torch.Tensor.retain_grad"}
     | {f"torch.Tensor.{name}.__set__" for name in ("grad", "data", "requires_grad")}
 )
 # By call, mode of autograd and specs of the arguments: whether the spec of the result is known, and the spec.
