@@ -59,6 +59,7 @@ from syft.serde import serialize as serialize
 from syft.serde import wire_codes as _wire_codes  # noqa: F401  (registers the wire codes)
 from syft.tensors import native as _native  # noqa: F401  (registers the methods of tensors)
 from syft.tensors.additive_shared import AdditiveSharingTensor as AdditiveSharingTensor
+from syft.tensors.autograd import AutogradTensor as AutogradTensor
 from syft.tensors.logging import LoggingTensor as LoggingTensor
 from syft.tensors.placeholder import PlaceHolder as PlaceHolder
 from syft.tensors.plusisminus import PlusIsMinusTensor as PlusIsMinusTensor
@@ -95,6 +96,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ID_PROVIDER",
     "AdditiveSharingTensor",
+    "AutogradTensor",
     "BaseDataset",
     "BaseWorker",
     "CallablePointer",
@@ -159,7 +161,7 @@ _LAZY = {"WebsocketServerWorker": "syft.grid.websocket_server"}
 _PACKAGES = ("execution", "frameworks", "generic", "grid", "hook", "messaging", "serde", "workers")
 
 # Documented names that are not implemented yet.
-_MISSING = frozenset({"AutogradTensor", "CRTPrecisionTensor", "LargePrecisionTensor", "NumpyTensor", "keygen", "pool"})
+_MISSING = frozenset({"CRTPrecisionTensor", "LargePrecisionTensor", "NumpyTensor", "keygen", "pool"})
 
 if not TYPE_CHECKING:  # a type checker would accept any name
 

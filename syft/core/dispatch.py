@@ -11,6 +11,7 @@ import torch
 from torch.overrides import resolve_name
 
 from syft.core import tensor as links
+from syft.core.old_forms import OLD_FORMS, current_form
 from syft.core.providers import providers
 from syft.core.tensor import AbstractTensor, Level, Rule
 from syft.core.trees import iter_tensors, map_tensors
@@ -71,7 +72,7 @@ def _run_below_autograd(function: Callable[..., Any], args: tuple[Any, ...], kwa
     shell = providers.wrapper
     wrapped = map_tensors(lambda t: t.wrap() if isinstance(t, AbstractTensor) else t, (args, kwargs))
     result = function(*wrapped[0], **wrapped[1])
-    return map_tensors(lambda t: t.child if isinstance(t, shell) else t, result)
+    return map_tensors(lambda t: t.__dict__["child"] if isinstance(t, shell) else t, result)
 
 
 def find_rule(cls: type[AbstractTensor], function: Callable[..., Any]) -> Rule | None:
@@ -163,7 +164,7 @@ def _call_method(link: AbstractTensor, name: str) -> Any:
         raise AttributeError(f"{type(link).__name__!r} object has no attribute {name!r}")
     if hasattr(attribute, "__set__") or not callable(attribute):
         return run(attribute.__get__, (link,))
-    return lambda *args, **kwargs: run(attribute, (link, *args), kwargs)
+    return _method(name, attribute).__get__(link)
 
 
 _NAMED = Parameter.POSITIONAL_OR_KEYWORD
@@ -172,7 +173,10 @@ _OTHER = (Parameter("other", _NAMED),)
 # Name of a tensor method -> its parameters, where they are not `other` alone.
 _PARAMETERS: dict[str, tuple[Parameter, ...]] = {
     **dict.fromkeys(("sum", "mean", "max", "min", "argmax", "argmin"), _DIM),
-    **dict.fromkeys(("t", "neg", "relu", "inverse", "exp", "sigmoid", "log"), ()),
+    **dict.fromkeys(("t", "neg", "relu"), ()),
+    **dict.fromkeys(("exp", "inverse"), (Parameter("iterations", _NAMED, default=None),)),
+    "sigmoid": (Parameter("method", _NAMED, default=None),),
+    "log": tuple(Parameter(name, _NAMED, default=None) for name in ("iterations", "exp_iterations")),
     "pow": (Parameter("exponent", _NAMED),),
     "chunk": (Parameter("chunks", _NAMED), Parameter("dim", _NAMED, default=0)),
 }
@@ -189,6 +193,8 @@ def give_methods(cls: type[AbstractTensor], names: str) -> None:
 
 def _method(name: str, function: Callable[..., Any]) -> Any:
     def method(self: Any, *args: object, **kwargs: object) -> Any:
+        if name in OLD_FORMS:
+            args, kwargs = current_form(name, args, kwargs)
         return run(function, (self, *args), kwargs)
 
     method.__name__ = name
@@ -203,5 +209,5 @@ def _install_operators() -> None:
             setattr(AbstractTensor, name, _method(name, getattr(torch.Tensor, plain)))
 
 
-providers.handle, providers.resolve, providers.call_method = handle, resolve, _call_method
+providers.handle, providers.run, providers.resolve, providers.call_method = handle, run, resolve, _call_method
 _install_operators()

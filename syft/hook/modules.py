@@ -82,7 +82,7 @@ def _follower(tensor: torch.Tensor, method: str, args: tuple[Any, ...], kwargs: 
 def _fetched(remote: list[Any]) -> list[Any]:
     """Fetch tensors: pointers with one message per worker, shared tensors one after the other."""
     if all(tensor.location is not None for tensor in remote):
-        return list(local_worker().get_many([tensor.child for tensor in remote]))
+        return list(local_worker().get_many([tensor.__dict__["child"] for tensor in remote]))
     fetched: list[Any] = []
     try:
         for tensor in remote:
@@ -156,7 +156,7 @@ class ModuleMethods:
         remote = [tensor for tensor in tensors_of(self) if isinstance(tensor, SyftTensor)]  # type: ignore[arg-type]
         if not remote:
             raise SyftError("This module is local, so there is nothing to request. Send it first: model.send(bob).")
-        return local_worker().request_many([tensor.child for tensor in remote], str(reason))
+        return local_worker().request_many([tensor.__dict__["child"] for tensor in remote], str(reason))
 
     def fix_precision(self, *args: Any, **kwargs: Any) -> Any:
         """Encode every parameter and every buffer of floats in fixed precision, in place; arguments as for tensors."""

@@ -18,6 +18,7 @@ from syft.exceptions import CommandNotAllowedError, SyftError, UnsupportedOperat
 from syft.hook import base
 from syft.hook import optimizers as _optimizers  # noqa: F401  (fills the table of optimizer hooks first)
 from syft.hook.allowed_functions import register_command
+from syft.hook.autograd_mark import mark, mark_of
 from syft.hook.syft_tensor import SyftTensor, swap
 from syft.mpc.values.sharing import OutOfRangeError, split
 from syft.pointers.multi_pointer import MultiPointerTensor
@@ -25,6 +26,7 @@ from syft.pointers.pointer_tensor import PointerTensor
 from syft.pointers.remote_call import call_by_name
 from syft.tensors import native as _native  # noqa: F401  (fills the table of tensor methods first)
 from syft.tensors.additive_shared import FIELD, AdditiveSharingTensor
+from syft.tensors.autograd import AutogradTensor
 from syft.tensors.precision import FixedPrecisionTensor
 from syft.workers.base import BaseWorker
 from syft.workers.delegation.introduction import introduce
@@ -72,7 +74,9 @@ class EncryptionMethods:
         options = _given(base=base, precision_fractional=precision_fractional, field=field, kappa=kappa)
         link = _link(self)
         if isinstance(link, PointerTensor | MultiPointerTensor):
-            return _run_at_holder(FIX_PRECISION, link, (), options, no_wrap)
+            return _like(self, _run_at_holder(FIX_PRECISION, link, (), options, no_wrap))
+        if isinstance(link, AutogradTensor):
+            return AutogradTensor().on(link.child.detach().fix_prec(**options), wrap=not no_wrap)
         if isinstance(link, FixedPrecisionTensor | AdditiveSharingTensor):
             raise SyftError("This tensor is encoded or shared already. Encode the plain tensor, before sharing it.")
         if link is not None:
@@ -92,7 +96,7 @@ class EncryptionMethods:
         """Decode to the dtype that was encoded; on a pointer, at the worker that holds the data."""
         link = _link(self)
         if isinstance(link, PointerTensor | MultiPointerTensor):
-            return _run_at_holder(FLOAT_PRECISION, link, (), {}, False)
+            return _like(self, _run_at_holder(FLOAT_PRECISION, link, (), {}, False))
         if not isinstance(link, FixedPrecisionTensor):
             raise SyftError("This tensor is not encoded in fixed precision, so there is nothing to decode.")
         decoded = link.float_precision()
@@ -123,7 +127,8 @@ class EncryptionMethods:
             field: only 2**64, the modulus of all shares, is accepted.
             crypto_provider: a worker that is not a party and deals randomness for products and comparisons.
             protocol: the comparison protocol: "beaver" (default), "snn" or "fss".
-            requires_grad: whether autograd records operations on the result.
+            requires_grad: whether autograd records operations on the result, which then shows an AutogradTensor; whole
+                numbers that are not encoded show it too, and have no gradient.
             no_wrap: return the bare link.
             insecure: allow a party to be the crypto provider.
         """
@@ -134,15 +139,19 @@ class EncryptionMethods:
         options: dict[str, Any] = {"crypto_provider": crypto_provider, "protocol": protocol, "insecure": insecure}
         link = _link(self)
         if isinstance(link, PointerTensor):
-            return _share_at_holder(link, owners, {**options, "requires_grad": requires_grad}, no_wrap)
+            options["requires_grad"] = requires_grad
+            return _like(self, _share_at_holder(link, owners, options, no_wrap))
+        if isinstance(link, AutogradTensor):
+            return link.child.detach().share(*owners, **options, requires_grad=True, no_wrap=no_wrap)
         if isinstance(link, AdditiveSharingTensor):
             raise SyftError("This tensor is shared already. Fetch it first with .get() to share it again.")
         if link is not None and not isinstance(link, FixedPrecisionTensor):
             raise UnsupportedOperationError("share", type(link).__name__, "Share plain tensors, or pointers to them.")
-        if link is None and requires_grad:
-            raise SyftError("Only encoded tensors have gradients: x.fix_precision().share(..., requires_grad=True).")
         shared = split(self, owners, **options) if link is None else link.share(*owners, **options)
-        return shared if no_wrap else _wrapped(shared, self, requires_grad)
+        if no_wrap:
+            return AutogradTensor(shared) if requires_grad else shared
+        wrapped = _wrapped(shared, self, requires_grad)
+        return mark(wrapped) if requires_grad else _like(self, wrapped)
 
     def share_(self: Any, *owners: WorkerOrId | Sequence[WorkerOrId], **options: Any) -> Any:
         """Share in place; arguments as for `share`."""
@@ -215,7 +224,13 @@ def _wrapped(link: AbstractTensor, source: Any, requires_grad: bool = False) -> 
         )
     link.tags, link.description = set(source.tags), source.description
     shell = link.wrap()
-    return shell.requires_grad_() if requires_grad or (source.requires_grad and source.is_leaf) else shell
+    follow = shell.is_floating_point() and (requires_grad or (source.requires_grad and source.is_leaf))
+    return shell.requires_grad_() if follow else shell
+
+
+def _like(source: Any, made: Any) -> Any:
+    """Let a tensor show an AutogradTensor if its source does; returns it."""
+    return mark(made) if isinstance(made, SyftTensor) and mark_of(source) is not None else made
 
 
 def _become(target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
@@ -321,7 +336,7 @@ def _open_stream_to_self(worker: BaseWorker) -> None:
 
 
 def _pointers(shared: Any) -> list[Any]:
-    link = shared.child
+    link = shared.__dict__["child"]
     return list((link.child if isinstance(link, FixedPrecisionTensor) else link).pointers())
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
+from syft.core.tensor import below
 from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
 from syft.core.labels import check_labels, one_line, printable
@@ -146,7 +147,7 @@ class ObjectPointer(AbstractObject):
     def find_a_pointer(cls, command: tuple[Any, ...]) -> ObjectPointer:
         """Return the first pointer among the arguments of a command."""
         for leaf in iter_tensors(command[1:]):
-            found = getattr(leaf, "child", leaf)
+            found = below(leaf)
             if isinstance(found, ObjectPointer):
                 return found
         raise SyftError("A command needs a pointer among its arguments, to find its worker.")

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from syft.core.references import TensorMeta
+from syft.core.tensor import below
 from syft.exceptions import UnsupportedOperationError
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import call, update_meta
@@ -65,7 +66,7 @@ def set_attribute(pointer: ObjectPointer, name: str, value: object) -> None:
         raise UnsupportedOperationError(
             f"Setting the attribute {name!r}", "a remote tensor", "Only grad, data and requires_grad can be set."
         )
-    set_remotely(getattr(_Tensor, name).__set__, (pointer, getattr(value, "child", value)), {})
+    set_remotely(getattr(_Tensor, name).__set__, (pointer, below(value)), {})
 
 
 @rule(_Tensor.__deepcopy__)

@@ -9,7 +9,7 @@ import torch
 
 from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.references import TensorMeta
-from syft.core.tensor import AbstractTensor
+from syft.core.tensor import AbstractTensor, below, keep_ids
 from syft.exceptions import InvalidTensorForRemoteGetError
 from syft.pointers.lease import Lease
 from syft.pointers.object_pointer import ObjectPointer
@@ -93,14 +93,14 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         if meta is None:
             return None
         wrapped = self.__dict__.get("_grad_shell")
-        if wrapped is None or wrapped.child._meta != meta:
+        if wrapped is None or wrapped.__dict__["child"]._meta != meta:
             name = "grad" if self.point_to_attr is None else f"{self.point_to_attr}.grad"
             wrapped = self._grad_shell = PointerTensor._attach(self.lease, self._owner, meta, name).wrap()
         return wrapped
 
     def set_grad_of(self, shell: object, value: object) -> None:
         """Set the remote gradient."""
-        call(_Tensor.grad.__set__, (self, getattr(value, "child", value)), {})
+        call(_Tensor.grad.__set__, (self, below(value)), {})
 
     @property
     def data(self) -> Any:
@@ -116,8 +116,9 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         set_attribute(self, name, value)
 
     def clone(self, *, memory_format: torch.memory_format | None = None) -> Any:
-        """Return a second tensor at the worker, with the same values."""
-        return call(torch.Tensor.clone, (self,), {} if memory_format is None else {"memory_format": memory_format})
+        """Return a pointer with the same id to a copy of the remote tensor, at its worker."""
+        options = {} if memory_format is None else {"memory_format": memory_format}
+        return keep_ids(self, call(torch.Tensor.clone, (self,), options))
 
     def get_class_attributes(self) -> dict[str, Any]:
         """Return the attributes that results inherit."""
@@ -203,7 +204,7 @@ pointer_kinds["tensor"] = PointerTensor
 
 def require_pointer(obj: object) -> ObjectPointer:
     """Return the pointer inside an object, or raise."""
-    found = getattr(obj, "child", obj)
+    found = below(obj)
     if not isinstance(found, ObjectPointer):
         raise InvalidTensorForRemoteGetError(obj)
     return found

@@ -37,6 +37,7 @@ from syft.pointers.string_pointer import StringPointer
 from syft.serde.msgpack import native_serde, numpy_serde, torch_serde
 from syft.serde.registry import Screen, TypeCodec, refuse, register
 from syft.tensors.additive_shared import AdditiveSharingTensor
+from syft.tensors.autograd import AutogradTensor
 from syft.tensors.logging import LoggingTensor
 from syft.tensors.placeholder import PlaceHolder
 from syft.tensors.plusisminus import PlusIsMinusTensor
@@ -78,6 +79,7 @@ CODES: dict[int, type | str] = {
     65: AdditiveSharingTensor,
     66: PolynomialTensor,
     67: PrivateTensor,
+    74: AutogradTensor,
     80: ObjectPointer,
     81: PointerTensor,
     82: MultiPointerTensor,

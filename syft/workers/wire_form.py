@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from syft.core.tensor import below
 from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
 from syft.core.references import ObjectMeta, TensorMeta
 from syft.exceptions import PlanCommandUnknownError, SerdeError
@@ -30,7 +31,7 @@ def create_operation(
         args = (command_owner, *args)
         if "." not in command_name:
             command_name = f"torch.Tensor.{command_name}"
-    plain = tuple(getattr(arg, "child", arg) for arg in args)
+    plain = tuple(below(arg) for arg in args)
     ids = tuple(return_ids) if isinstance(return_ids, list | tuple) else (return_ids,)
     return Operation(command_name, None, plain, kwargs, ids if ids != (None,) else (ID_PROVIDER.pop(),))
 

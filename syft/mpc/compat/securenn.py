@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from syft.core.tensor import below
 from syft.mpc.compat.documented_api import (
     OddSharingTensor,
     PublicValue,
@@ -89,7 +90,7 @@ def msb(a_sh: SharedTensor) -> Any:
 
     Takes results of `share_convert`; shares modulo L are converted first.
     """
-    converted = a_sh if isinstance(a_sh, OddSharingTensor) else getattr(a_sh, "child", None)
+    converted = a_sh if isinstance(a_sh, OddSharingTensor) else below(a_sh)
     link = converted if isinstance(converted, OddSharingTensor) else link_of(a_sh)
     if len(link.child) == 2 and link is not converted:
         link = share_convert(link)

@@ -112,7 +112,7 @@ def fall_back(
         raise UnsupportedOperationError(public_name(function), cls.__name__, hint) from error
     if result is NotImplemented:
         raise UnsupportedOperationError(public_name(function), cls.__name__, _default_hint())
-    return map_tensors(lambda leaf: leaf.child if isinstance(leaf, shell) else leaf, result)
+    return map_tensors(lambda leaf: leaf.__dict__["child"] if isinstance(leaf, shell) else leaf, result)
 
 
 def _default_hint() -> str:
