@@ -16,6 +16,10 @@ from syft.core.id_provider import ID_PROVIDER, ObjectId
 
 # The key of a mark in the `__dict__` of a tensor.
 KEY = "_syft_autograd"
+# The key of the parameters of a sent module: their gradients are zeros where there are none.
+ZERO_GRADIENT = "_syft_zero_gradient"
+# These packages read the absence of a gradient: an optimizer does not step a parameter without one.
+_READERS_OF_ABSENCE = ("torch", "syft")
 
 
 class AutogradMark:
@@ -70,6 +74,29 @@ class AutogradMark:
 def mark_of(tensor: torch.Tensor) -> AutogradMark | None:
     """Return the mark of a tensor, if it has one."""
     return tensor.__dict__.get(KEY)
+
+
+def carry_marks(source: torch.Tensor, target: Any) -> Any:
+    """Mark a tensor as its source is, with the same id; returns it."""
+    noted = source.__dict__.get(KEY)
+    if noted is not None:
+        mark(target, noted.copy(keep_id=True))
+    if ZERO_GRADIENT in source.__dict__:
+        target.__dict__[ZERO_GRADIENT] = True
+    return target
+
+
+def make_zero_gradient(tensor: Any, reader: str) -> Any:
+    """Give a parameter of a sent module a gradient of zeros, and return it; None if `reader` reads its absence.
+
+    Args:
+        tensor: a parameter without a gradient.
+        reader: the name of the module whose code reads the gradient.
+    """
+    if reader.partition(".")[0] in _READERS_OF_ABSENCE or not tensor.requires_grad:
+        return None
+    tensor.grad = torch.zeros_like(tensor).detach()
+    return tensor.grad
 
 
 def mark(tensor: Any, made: AutogradMark | None = None) -> Any:

@@ -16,6 +16,7 @@ import torch
 from syft.core.context import local_worker
 from syft.exceptions import SpentPointerError, SyftError
 from syft.hook import base
+from syft.hook.autograd_mark import ZERO_GRADIENT, AutogradMark, carry_marks, mark
 from syft.hook.optimizers import note_movement
 from syft.hook.patches import Computed
 from syft.hook.syft_tensor import SyftTensor, swap_all
@@ -100,12 +101,23 @@ def _fetched(remote: list[Any]) -> list[Any]:
 class ModuleMethods:
     """The methods; the hook copies its public names to nn.Module. Modules always change in place: `send_` is `send`."""
 
-    def send(self, *dest: object, force_send: bool = False, **kwargs: object) -> Any:
+    def send(
+        self,
+        *dest: object,
+        force_send: bool = False,
+        local_autograd: bool = False,
+        preinitialize_grad: bool = False,
+        **kwargs: object,
+    ) -> Any:
         """Send every parameter and buffer to a worker, in place, with one message.
+
+        A parameter without a gradient has one of zeros when your code reads it. Optimizers still skip it.
 
         Args:
             *dest: the worker.
             force_send: kept from earlier releases.
+            local_autograd: put an AutogradTensor over the pointer of each parameter.
+            preinitialize_grad: give each parameter a gradient of zeros first, if it has none.
             **kwargs: `garbage_collect_data`, as for tensors.
         """
         module: Any = self
@@ -124,9 +136,18 @@ class ModuleMethods:
                 "or bring it back first with model.get()."
             )
         tensors = tensors_of(module)
+        parameters = [tensor for tensor in module.parameters() if tensor.requires_grad]
+        if preinitialize_grad:
+            for parameter in parameters:
+                if parameter.grad is None:
+                    parameter.grad = torch.zeros_like(parameter)
         pointers = owner.send_many(tensors, destination, **kwargs)
         with swapping(module):
             swap_all([(tensor, pointer.wrap()) for tensor, pointer in zip(tensors, pointers, strict=True)])
+        for parameter in parameters:
+            parameter.__dict__[ZERO_GRADIENT] = True
+            if local_autograd:
+                mark(parameter, AutogradMark(preinitialize_grad=preinitialize_grad))
         return module
 
     send_ = send
@@ -180,6 +201,9 @@ class ModuleMethods:
         )
         if follow and not any(parameter.requires_grad for parameter in shared.parameters()):
             shared.requires_grad_()  # otherwise frozen parameters stay frozen
+        if follow:
+            for parameter in shared.parameters():
+                mark(parameter)
         return shared
 
     fix_precision_ = fix_prec = fix_prec_ = fix_precision
@@ -194,7 +218,7 @@ class ModuleMethods:
         tensors: list[Any] = tensors_of(module)
         with swapping(module):
             check_swappable(tensors)
-            moved = [tensor.move(destination) for tensor in tensors]
+            moved = [carry_marks(tensor, tensor.move(destination)) for tensor in tensors]
             swap_all([(old, new) for old, new in zip(tensors, moved, strict=True) if new is not old])
         return module
 

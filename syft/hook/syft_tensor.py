@@ -7,6 +7,7 @@ content is in `.child`, the head of a chain of links.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from syft.core.tensor import AbstractTensor, Level
 from syft.core.trees import SCALARS, map_tensors
 from syft.exceptions import SyftError, TensorsNotCollocatedError, UnsupportedOperationError
 from syft.hook.autograd_mark import KEY as MARK
-from syft.hook.autograd_mark import AutogradMark, mark
+from syft.hook.autograd_mark import ZERO_GRADIENT, AutogradMark, carry_marks, make_zero_gradient, mark
 from syft.hook.composed import COMPOSED
 from syft.hook.module_path import describe_place
 from syft.hook.shell_methods import ShellMethods
@@ -143,7 +144,11 @@ class SyftTensor(ShellMethods, torch.Tensor):
         """The gradient: a pointer to it, for a remote tensor. Read often by optimizers, so it takes the short way."""
         own = self.__dict__
         found = own["child"].grad_of(self)
-        return found if MARK not in own or found is None else _marked_gradient(found)
+        if found is None:
+            if ZERO_GRADIENT not in own:
+                return None
+            return make_zero_gradient(self, sys._getframe(1).f_globals.get("__name__", ""))
+        return _marked_gradient(found) if MARK in own else found
 
     @grad.setter
     def grad(self, value: object) -> None:
@@ -155,8 +160,7 @@ class SyftTensor(ShellMethods, torch.Tensor):
 
     def __copy__(self) -> SyftTensor:
         """Return a second shell around the same chain."""
-        made = make_shell(self.__dict__["child"], self.requires_grad)
-        return mark(made, self.__dict__[MARK].copy(True)) if MARK in self.__dict__ else made  # type: ignore[no-any-return]
+        return carry_marks(self, make_shell(self.__dict__["child"], self.requires_grad))  # type: ignore[no-any-return]
 
     def set_(self, *args: object, **kwargs: object) -> Any:
         """Take the place of another tensor (torch itself does not let this call be seen)."""
@@ -168,6 +172,8 @@ class SyftTensor(ShellMethods, torch.Tensor):
             memo[id(self)] = copied = _Tensor.__deepcopy__(self, memo)
             if self.__dict__.get("_is_param"):
                 copied._is_param = True
+            if ZERO_GRADIENT in self.__dict__:
+                copied.__dict__[ZERO_GRADIENT] = True
         return memo[id(self)]
 
     @staticmethod

@@ -179,6 +179,14 @@ class AutogradTensor(AbstractTensor):
     def data(self, value: object) -> None:
         self._tensor().data = _inner(value)
 
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name.startswith("_") or "child" not in self.__dict__:
+                raise
+            return getattr(self.child, name)  # such as precision_fractional, location
+
     def attr(self, attr_name: str) -> Any:
         """Return the gradient, or an attribute of the tensor below."""
         return self.grad if attr_name == "grad" else getattr(self.child, attr_name)

@@ -18,7 +18,7 @@ from syft.core.providers import providers
 from syft.core.tensor import AbstractTensor
 from syft.exceptions import InvalidTensorForRemoteGetError, SyftError, UnsupportedOperationError
 from syft.hook import base
-from syft.hook.autograd_mark import mark, mark_of
+from syft.hook.autograd_mark import carry_marks, mark, mark_of
 from syft.hook.syft_tensor import swap
 from syft.pointers.multi_pointer import MultiPointerTensor
 from syft.pointers.object_pointer import ObjectPointer
@@ -161,7 +161,7 @@ class TorchTensor:
         moved = link.move(location)
         if moved is link:
             return self
-        result = moved.wrap() if isinstance(moved, PointerTensor) else moved
+        result = carry_marks(self, moved.wrap()) if isinstance(moved, PointerTensor) else moved
         return result if requires_grad is None else result.requires_grad_(requires_grad)
 
     def move_(self: Any, location: Location) -> Any:

@@ -271,7 +271,7 @@ def test_division_by_zero():
 
 
 def test_values_are_not_given_out():
-    x = torch.tensor([1.5]).fix_prec()
+    x = torch.tensor([1.5, 2.0]).fix_prec()
     for read in (bool, float, int, lambda t: t.item(), lambda t: [1, 2][t], lambda t: x.tolist(), lambda t: t.numpy()):
         with pytest.raises(ValueError, match="can't be converted to boolean values or Python numbers"):
             read(x)
