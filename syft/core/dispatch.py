@@ -55,6 +55,16 @@ def run(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
     return _run_below_autograd(function, args, kwargs)
 
 
+def run_bare(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+    """Run a torch function that was called with bare links, and perhaps with shells; results are bare links."""
+    kwargs, shell = kwargs or {}, providers.wrapper
+    if any(isinstance(leaf, shell) for leaf in iter_tensors((args, kwargs))):
+        link = deciding_link(args, kwargs)
+        if link is not None and link.level is Level.API and not link.on_shells:
+            args, kwargs = map_tensors(lambda t: links.below(t) if isinstance(t, shell) else t, (args, kwargs))
+    return run(function, args, kwargs)
+
+
 def deciding_link(args: tuple[Any, ...], kwargs: dict[str, Any]) -> AbstractTensor | None:
     """Return the link that decides what a call does: API level first, then priority, then position."""
     best: AbstractTensor | None = None
@@ -195,7 +205,7 @@ def _method(name: str, function: Callable[..., Any]) -> Any:
     def method(self: Any, *args: object, **kwargs: object) -> Any:
         if name in OLD_FORMS:
             args, kwargs = current_form(name, args, kwargs)
-        return run(function, (self, *args), kwargs)
+        return run_bare(function, (self, *args), kwargs)
 
     method.__name__ = name
     return method
@@ -209,5 +219,5 @@ def _install_operators() -> None:
             setattr(AbstractTensor, name, _method(name, getattr(torch.Tensor, plain)))
 
 
-providers.handle, providers.run, providers.resolve, providers.call_method = handle, run, resolve, _call_method
+providers.handle, providers.run_bare, providers.resolve, providers.call_method = handle, run_bare, resolve, _call_method
 _install_operators()

@@ -14,7 +14,7 @@ class Providers:
     unbufferize: Any
     # syft.core.dispatch: runs torch calls on links.
     handle: Any
-    run: Any
+    run_bare: Any
     resolve: Any
     call_method: Any
     # syft.hook: the class of the outer tensor of chains.

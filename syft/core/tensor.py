@@ -106,7 +106,7 @@ class AbstractTensor(AbstractObject):
         cls, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run a torch function on bare links, as the method of that name does; results are links."""
-        return providers.run(func, args, kwargs)
+        return providers.run_bare(func, args, kwargs)
 
     def tensor_meta(self) -> TensorMeta:
         """Return shape, dtype, requires_grad and device as the user sees them."""

@@ -19,7 +19,7 @@ from syft.core.dispatch import deciding_link, find_rule, run
 from syft.core.labels import check_labels
 from syft.core.providers import providers
 from syft.core.tensor import AbstractTensor, Level
-from syft.core.trees import SCALARS, map_tensors
+from syft.core.trees import SCALARS, iter_tensors, map_tensors
 from syft.exceptions import SyftError, TensorsNotCollocatedError, UnsupportedOperationError
 from syft.hook.autograd_mark import KEY as MARK
 from syft.hook.autograd_mark import ZERO_GRADIENT, AutogradMark, carry_marks, make_zero_gradient, mark
@@ -94,6 +94,8 @@ class SyftTensor(ShellMethods, torch.Tensor):
             rule = None if link is None or isinstance(func, _ATEN_OPERATIONS) else find_rule(type(link), func)
             if rule is not None:
                 return _shells_around(rule(*inner_args, **inner_kwargs), shells)
+            if any(isinstance(leaf, AbstractTensor) for leaf in iter_tensors((args, kwargs))):
+                return func(*map_tensors(_wrapped, args), **map_tensors(_wrapped, kwargs))
             with _NoDispatch():
                 return func(*args, **kwargs)
         result = type(link).handle(func, inner_args, inner_kwargs)
@@ -276,6 +278,10 @@ def _marked_gradient(gradient: Any) -> Any:
         shell = make_shell(link, False) if link.level is Level.API else gradient
         return mark(shell, AutogradMark(is_gradient=True))
     return gradient
+
+
+def _wrapped(leaf: object) -> Any:
+    return leaf.wrap() if isinstance(leaf, AbstractTensor) else leaf
 
 
 def _shell_of(leaf: object, shells: dict[int, SyftTensor]) -> Any:

@@ -32,6 +32,7 @@ from syft.hook.autograd_mark import KEY as MARK
 from syft.hook.autograd_mark import AutogradMark, mark, mark_of
 from syft.hook.syft_tensor import SyftTensor, make_shell, refresh
 from syft.pointers.pointer_tensor import PointerTensor
+from syft.tensors.gradients import GradFunc
 from syft.tensors.views import Viewable
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class AutogradTensor(AbstractTensor):
     def grad_fn(self) -> Any:
         """The node of the graph that computed the tensor below; None for a leaf, and for a remote tensor."""
         tensor = self._tensor()
-        return None if isinstance(below(tensor), PointerTensor) else tensor.grad_fn
+        return None if isinstance(below(tensor), PointerTensor) else GradFunc.of(tensor.grad_fn)
 
     def backward(
         self, grad: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
@@ -243,7 +244,8 @@ class AutogradTensor(AbstractTensor):
         inner_args, inner_kwargs = map_tensors(inner, (args, kwargs))
         result = function(*inner_args, **inner_kwargs)
         for shell in seen.values():
-            if (shell.shape, shell.dtype, shell.requires_grad) != _spec(below(shell).child):
+            link = below(shell)
+            if isinstance(link, AutogradTensor) and _spec(shell) != _spec(link.child):
                 refresh(shell)
         return map_tensors(lambda leaf: seen[id(leaf)] if id(leaf) in seen else _as_shell(leaf), result)
 
@@ -273,6 +275,21 @@ class AutogradTensor(AbstractTensor):
             if requires_grad and isinstance(made.child, torch.Tensor):
                 _require_grad(made.child, made)
         return made
+
+
+def backwards_grad(grad_fn: Any, in_grad: Any = None) -> None:
+    """Compute the gradients of the leaves of a graph.
+
+    Args:
+        grad_fn: the node of the result, `x.child.grad_fn`.
+        in_grad: the gradient of the result; a tensor.
+    """
+    if grad_fn is None:
+        return
+    if in_grad is None:
+        raise ValueError("backwards_grad() needs the gradient of the result: backwards_grad(y.child.grad_fn, ones).")
+    for node, grad in zip(grad_fn.next_functions, grad_fn(in_grad), strict=False):
+        backwards_grad(node, grad)
 
 
 # --- helpers ----------------------------------------------------------------------------------------------------
