@@ -109,7 +109,9 @@ class ShellMethods:
     def __array_ufunc__(self: Any, ufunc: Any, method: str, *inputs: object, **kwargs: object) -> Any:
         """Refuse numpy's arithmetic: it works on arrays that are here."""
         places = [
-            f"argument {i} is in {value!r}" if isinstance(value, providers.wrapper) else f"argument {i} is a local array"
+            f"argument {i} is in {value!r}"
+            if isinstance(value, providers.wrapper)
+            else f"argument {i} is a local array"
             for i, value in enumerate(inputs)
         ]
         if self.__dict__["child"].level is Level.ATEN:

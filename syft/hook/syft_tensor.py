@@ -20,7 +20,7 @@ from syft.core.labels import check_labels
 from syft.core.providers import providers
 from syft.core.tensor import AbstractTensor, Level
 from syft.core.trees import SCALARS, iter_tensors, map_tensors
-from syft.exceptions import SyftError, TensorsNotCollocatedError, UnsupportedOperationError
+from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.hook.autograd_mark import KEY as MARK
 from syft.hook.autograd_mark import ZERO_GRADIENT, AutogradMark, carry_marks, make_zero_gradient, mark
 from syft.hook.composed import COMPOSED

@@ -174,9 +174,7 @@ def _place(pointers: dict[str, list[Any]], number: int) -> BaseWorker:
     """Return the worker that holds the tensors of all lists at one index."""
     places = {items[number].location.id: items[number].location for items in pointers.values()}
     if len(places) > 1:
-        details = ", ".join(
-            f"{name}[{number}] is at {items[number].location.id!r}" for name, items in pointers.items()
-        )
+        details = ", ".join(f"{name}[{number}] is at {items[number].location.id!r}" for name, items in pointers.items())
         raise SyftError(f"Tensors with the same index must be at the same owner, but {details}.")
     found: BaseWorker = next(iter(places.values()))
     return found

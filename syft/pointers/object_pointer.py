@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
-from syft.core.tensor import below
 from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
 from syft.core.labels import check_labels, one_line, printable
 from syft.core.object import AbstractObject
 from syft.core.references import Ref, TensorMeta
+from syft.core.tensor import below
 from syft.core.trees import iter_tensors
 from syft.exceptions import CannotRequestObjectAttributeError, SyftError, UnsupportedOperationError, WorkerNotFoundError
 from syft.pointers.lease import Lease

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syft.core.tensor import below
 from syft.core.callsite import describe_line
 from syft.core.id_provider import ObjectId
+from syft.core.tensor import below
 from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import SyftError
 from syft.pointers.multi_pointer import MultiPointerTensor, group_results

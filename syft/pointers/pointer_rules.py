@@ -41,8 +41,10 @@ def rule(*functions: object) -> Callable[[Rule], Rule]:
 
 @rule(_Tensor.grad_fn.__get__)
 def get_grad_fn(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return None for a tensor without a graph, as zero_grad(set_to_none=False) reads it; refuse others."""
-    return call(function, args, kwargs) if meta_of(args[0]).requires_grad else None
+    """Return None for a tensor without a graph, as zero_grad(set_to_none=False) and modules read it; refuse others."""
+    if not meta_of(args[0]).requires_grad or call(_Tensor.is_leaf.__get__, args, {}):
+        return None
+    return call(function, args, kwargs)
 
 
 @rule(_Tensor.grad.__set__, _Tensor.data.__set__, _Tensor.requires_grad.__set__, _Tensor.__setitem__)

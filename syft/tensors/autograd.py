@@ -33,6 +33,7 @@ from syft.hook.autograd_mark import AutogradMark, mark, mark_of
 from syft.hook.syft_tensor import SyftTensor, make_shell, refresh
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.tensors.gradients import GradFunc
+from syft.tensors.gradients import backwards_grad as backwards_grad
 from syft.tensors.views import Viewable
 
 if TYPE_CHECKING:
@@ -196,7 +197,8 @@ class AutogradTensor(AbstractTensor):
 
     def get(self) -> Any:
         """Fetch what is below; the link stays unless that is a plain tensor."""
-        return _as_link(self._tensor().get())
+        fetched = self._tensor().get()
+        return fetched.child if isinstance(fetched, SyftTensor) else fetched
 
     def float_precision(self) -> torch.Tensor:
         """Decode what is below; the link is removed."""
@@ -277,21 +279,6 @@ class AutogradTensor(AbstractTensor):
         return made
 
 
-def backwards_grad(grad_fn: Any, in_grad: Any = None) -> None:
-    """Compute the gradients of the leaves of a graph.
-
-    Args:
-        grad_fn: the node of the result, `x.child.grad_fn`.
-        in_grad: the gradient of the result; a tensor.
-    """
-    if grad_fn is None:
-        return
-    if in_grad is None:
-        raise ValueError("backwards_grad() needs the gradient of the result: backwards_grad(y.child.grad_fn, ones).")
-    for node, grad in zip(grad_fn.next_functions, grad_fn(in_grad), strict=False):
-        backwards_grad(node, grad)
-
-
 # --- helpers ----------------------------------------------------------------------------------------------------
 
 
@@ -361,12 +348,10 @@ def _inner(value: Any) -> Any:
 
 
 def _as_link(leaf: Any) -> Any:
-    """Return the link of a marked tensor, or a link over a plain result that autograd follows."""
+    """Return a result of a call as a bare link."""
     if isinstance(leaf, SyftTensor):
         return leaf.child
-    if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
-        return AutogradTensor(leaf)
-    return leaf
+    return AutogradTensor(leaf, requires_grad=leaf.requires_grad) if isinstance(leaf, torch.Tensor) else leaf
 
 
 def _as_shell(leaf: Any) -> Any:
@@ -375,9 +360,7 @@ def _as_shell(leaf: Any) -> Any:
         return mark(leaf)
     if not isinstance(leaf, torch.Tensor):
         return leaf
-    link = AutogradTensor(requires_grad=leaf.requires_grad)
-    link.child = leaf
-    return make_shell(link, leaf.requires_grad)
+    return make_shell(AutogradTensor(leaf, requires_grad=leaf.requires_grad), leaf.requires_grad)
 
 
 def view(shell: Any) -> AutogradTensor:

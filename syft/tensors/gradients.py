@@ -148,3 +148,18 @@ def apply_dim_transformations(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Sum two gradients over the dimensions that were broadcast."""
     return grad_self.sum_to_size(self_shape), grad_other.sum_to_size(other_shape)
+
+
+def backwards_grad(grad_fn: Any, in_grad: Any = None) -> None:
+    """Compute the gradients of the leaves of a graph.
+
+    Args:
+        grad_fn: the node of the result, `x.child.grad_fn`.
+        in_grad: the gradient of the result; a tensor.
+    """
+    if grad_fn is None:
+        return
+    if in_grad is None:
+        raise ValueError("backwards_grad() needs the gradient of the result: backwards_grad(y.child.grad_fn, ones).")
+    for node, grad in zip(grad_fn.next_functions, grad_fn(in_grad), strict=False):
+        backwards_grad(node, grad)

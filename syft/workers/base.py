@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syft.core.tensor import below
 from syft.codes import PLAN_CMDS, TENSOR_SERIALIZATION
 from syft.core.context import local_worker, refuse_while_recording
 from syft.core.id_provider import ID_PROVIDER, ObjectId
@@ -343,7 +342,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
 
     def request_is_remote_tensor_none(self, pointer: ObjectPointer) -> bool:
         """Return whether a remote object is None."""
-        pointer = below(pointer)
+        pointer = pointer.__dict__.get("child", pointer)
         return bool(self.stream_to(pointer.location).is_none(pointer.ref()))
 
     @staticmethod
@@ -353,7 +352,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
 
     def request_remote_tensor_shape(self, pointer: ObjectPointer) -> torch.Size:
         """Return the shape of a remote tensor."""
-        pointer = below(pointer)
+        pointer = pointer.__dict__.get("child", pointer)
         meta: TensorMeta = self.stream_to(pointer.location).describe(pointer.ref())
         return meta.shape
 

@@ -7,9 +7,9 @@ import ssl
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
-from syft.core.tensor import below
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId, is_id
+from syft.core.tensor import below
 from syft.exceptions import AuthenticationError, InvalidUserError, NodeUnreachableError, SyftError
 from syft.hosting.client import HostingClient
 from syft.pointers.object_pointer import ObjectPointer

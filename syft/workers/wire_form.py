@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from syft.core.tensor import below
 from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
 from syft.core.references import ObjectMeta, TensorMeta
+from syft.core.tensor import below
 from syft.exceptions import PlanCommandUnknownError, SerdeError
 from syft.messaging.message import Operation
 from syft.pointers.lease import Lease

@@ -16,7 +16,6 @@ from syft.exceptions import (
     SpentPointerError,
     SyftError,
     TensorsNotCollocatedError,
-    UnsupportedOperationError,
     WorkerNotFoundError,
 )
 

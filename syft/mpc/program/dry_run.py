@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from syft.core.tensor import below
 from syft.core import observers
+from syft.core.tensor import below
 from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.hook.module_path import module_place
