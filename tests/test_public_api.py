@@ -11,7 +11,7 @@ import pytest
 
 PUBLIC = {
     "syft": """
-        AdditiveSharingTensor BaseDataset BaseWorker CallablePointer FederatedDataLoader FederatedDataset
+        AdditiveSharingTensor AutogradTensor BaseDataset BaseWorker CallablePointer FederatedDataLoader FederatedDataset
         FixedPrecisionTensor ID_PROVIDER LoggingTensor MultiPointerTensor NodeClient ObjectPointer ObjectWrapper
         PlaceHolder Plan PlusIsMinusTensor PointerPlan PointerProtocol PointerTensor PolynomialTensor
         PrivateGridNetwork PrivateTensor ProcessWorker Protocol PublicGridNetwork RayWorker State String StringPointer

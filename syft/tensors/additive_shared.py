@@ -165,7 +165,9 @@ class AdditiveSharingTensor(PointerGroup, Viewable):
 
     def clone(self, *, memory_format: torch.memory_format | None = None) -> AdditiveSharingTensor:
         """Copy each share at its party; the ids stay the same."""
-        return keep_ids(self, self.like({party: pointer.clone() for party, pointer in self.child.items()}))
+        made = self.like({party: pointer.clone() for party, pointer in self.child.items()})
+        keep_ids(self, made)
+        return made
 
     def positive(self) -> Any:
         """Return 1 for each value that is not negative, else 0; shared."""

@@ -212,7 +212,9 @@ class FixedPrecisionTensor(Viewable):
 
     def clone(self, *, memory_format: torch.memory_format | None = None) -> FixedPrecisionTensor:
         """Return a copy of this link and of its child, with the same ids."""
-        return keep_ids(self, self.like(self.child.clone()))
+        made = self.like(self.child.clone())
+        keep_ids(self, made)
+        return made
 
     def __repr__(self) -> str:
         digits = {2: "bits", 10: "decimals"}.get(self.base, f"digits of base {self.base}")
