@@ -258,8 +258,10 @@ def _unwrap_nested(value: object, shells: dict[int, SyftTensor]) -> Any:
 
 def _shells_around(result: object, shells: dict[int, SyftTensor]) -> Any:
     """Put the links of a result in shells, which are marked if an argument is; gradients are not."""
-    marked = any(MARK in shell.__dict__ for shell in shells.values()) and torch._C._current_graph_task_id() == -1
-    if not marked:
+    for shell in shells.values():  # faster than any(): this is on the path of every call
+        if MARK in shell.__dict__ and torch._C._current_graph_task_id() == -1:
+            break
+    else:
         if isinstance(result, AbstractTensor):
             return _shell_of(result, shells)
         return map_tensors(lambda leaf: _shell_of(leaf, shells), result)
