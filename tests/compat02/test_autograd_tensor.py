@@ -260,6 +260,16 @@ def test_g3_gradients_can_be_set(link):
         assert a.grad is None
 
 
+@pytest.mark.parametrize("kind", ["plain", "send", "encoded", "shared", "share"])
+def test_g3_a_hand_written_step_assigns_data(kind, link):
+    a = link(kind, A)
+    (a * a).backward()
+    a.data = a.data - 0.25 * a.grad.data
+    assert torch.allclose(read(a.copy()), A / 2, atol=1e-2)
+    (a * a).backward()
+    assert torch.allclose(read(a.grad), 3 * A, atol=2e-2)
+
+
 def test_g4_send_puts_the_link_over_the_pointer(hook, workers, nothing_left):
     bob, alice = workers
     x = torch.ones(2, requires_grad=True)

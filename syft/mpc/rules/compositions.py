@@ -30,6 +30,19 @@ def _is_private(tensor: torch.Tensor) -> bool:
     return is_link(below(tensor))
 
 
+@composed(_Tensor.data.__set__)
+def set_data(x: torch.Tensor, value: torch.Tensor) -> None:
+    """Write the values of `x.data = value`, in the format of x; torch itself would only exchange empty memory."""
+    if tuple(value.shape) != tuple(x.shape):
+        raise UnsupportedOperationError(
+            f"Setting .data of shape {tuple(value.shape)} on shape {tuple(x.shape)}",
+            "encrypted tensors",
+            "Assign a new tensor instead.",
+        )
+    with torch.no_grad():
+        x.detach().copy_(value)
+
+
 @composed(torch.logaddexp, _Tensor.logaddexp)
 def logaddexp(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """Return log(e^x + e^y) as y + softplus(x - y), also for a public minus infinity."""
