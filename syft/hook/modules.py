@@ -196,6 +196,8 @@ class ModuleMethods:
         if floats and not isinstance(floats[0], SyftTensor):
             raise SyftError("Only encoded numbers can be shared. Encode first: model.fix_precision().share(...).")
         follow = kwargs.pop("requires_grad", False)
+        if follow and location_of(self) is not None:  # type: ignore[arg-type]
+            kwargs["requires_grad"] = True  # for the worker that shares them
         shared = _notify_watchers(
             _converted(self, "share", lambda tensor: isinstance(tensor, SyftTensor), args, kwargs), True
         )

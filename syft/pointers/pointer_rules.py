@@ -71,6 +71,12 @@ def set_attribute(pointer: ObjectPointer, name: str, value: object) -> None:
     set_remotely(getattr(_Tensor, name).__set__, (pointer, below(value)), {})
 
 
+@rule(torch.clone)
+def clone(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return a pointer with the same id to a copy, as the method does."""
+    return args[0].clone(**kwargs)
+
+
 @rule(_Tensor.__deepcopy__)
 def deepcopy(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Copy the remote tensor at its worker; parameters stay leaves that require a gradient."""

@@ -15,6 +15,7 @@ Example:
 
 from __future__ import annotations
 
+import copy
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -244,6 +245,8 @@ class AutogradTensor(AbstractTensor):
             return tensor
 
         inner_args, inner_kwargs = map_tensors(inner, (args, kwargs))
+        if function is torch.Tensor.__deepcopy__:
+            return _as_shell(copy.deepcopy(*inner_args))  # a parameter has its own way
         result = function(*inner_args, **inner_kwargs)
         for shell in seen.values():
             link = below(shell)

@@ -391,6 +391,26 @@ def test_g5_modules_show_the_link_and_train(make_worker):
     assert type(model.weight) is nn.Parameter
 
 
+def test_g5_a_remote_module_is_shared_with_the_link(make_worker):
+    alice, bob, carol, dealer = (make_worker(name) for name in ("alice", "bob", "carol", "dealer"))
+    model = nn.Linear(2, 1).send(bob)
+    model.fix_precision().share(alice, carol, crypto_provider=dealer, requires_grad=True)
+    model.get()
+    assert all(isinstance(p.child, sy.AutogradTensor) and p.requires_grad for p in model.parameters())
+
+
+def test_g6_copies_of_modules_keep_the_link(make_worker):
+    alice, bob, carol = (make_worker(name) for name in ("alice", "bob", "carol"))
+    shared = nn.Linear(2, 1).fix_precision().share(alice, bob, crypto_provider=carol, requires_grad=True)
+    linked = nn.Linear(2, 1)
+    linked.weight = sy.AutogradTensor().on(linked.weight)
+    remote = nn.Linear(2, 1).send(alice, local_autograd=True)
+    for model in (shared, linked, remote):
+        copied = model.copy()
+        assert isinstance(copied.weight, nn.Parameter) and isinstance(copied.weight.child, sy.AutogradTensor)
+        assert copied.weight.id != model.weight.id and copied.weight.child.id != model.weight.child.id
+
+
 def test_g6_a_linked_wrapper_is_assigned_as_a_parameter(make_worker):
     alice, bob, carol = (make_worker(name) for name in ("alice", "bob", "carol"))
     prepare = {

@@ -129,7 +129,9 @@ def test_s_b_clone_keeps_ids_and_copy_does_not(cast, capsys):
         assert copy.child.copy().id != copy.child.id, kind
         assert x.owner is clone.owner
     c = torch.tensor([1.0]).fix_prec()
-    assert c.clone().id == c.id
+    assert c.clone().id == torch.clone(c).id == c.id
+    p = torch.tensor([1.0]).send(cast[0])
+    assert p.clone().id == torch.clone(p).id == p.id
 
 
 def test_s_b_clones_are_independent_and_delete_their_own_data(workers, nothing_left):

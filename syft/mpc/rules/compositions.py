@@ -43,6 +43,12 @@ def set_data(x: torch.Tensor, value: torch.Tensor) -> None:
         x.detach().copy_(value)
 
 
+@composed(torch.clone)
+def clone(input: Any, *, memory_format: torch.memory_format | None = None) -> Any:
+    """Return a copy with the same ids, as the method does."""
+    return input.clone()
+
+
 @composed(torch.logaddexp, _Tensor.logaddexp)
 def logaddexp(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """Return log(e^x + e^y) as y + softplus(x - y), also for a public minus infinity."""
