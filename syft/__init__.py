@@ -64,6 +64,7 @@ from syft.serde import serialize as serialize
 from syft.serde import wire_codes as _wire_codes  # noqa: F401  (registers the wire codes)
 from syft.tensors import native as _native  # noqa: F401  (registers the methods of tensors)
 from syft.tensors.additive_shared import AdditiveSharingTensor as AdditiveSharingTensor
+from syft.tensors.autograd import AutogradTensor as AutogradTensor
 from syft.tensors.crt_precision import CRTPrecisionTensor as CRTPrecisionTensor
 from syft.tensors.large_precision import LargePrecisionTensor as LargePrecisionTensor
 from syft.tensors.logging import LoggingTensor as LoggingTensor
@@ -103,6 +104,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ID_PROVIDER",
     "AdditiveSharingTensor",
+    "AutogradTensor",
     "BaseDataset",
     "BaseWorker",
     "CRTPrecisionTensor",
@@ -173,7 +175,6 @@ _LAZY = {"WebsocketServerWorker": "syft.grid.websocket_server"}
 _PACKAGES = ("execution", "frameworks", "generic", "grid", "hook", "messaging", "serde", "workers")
 
 # Documented names that are not implemented yet.
-_MISSING = frozenset({"AutogradTensor"})
 
 if not TYPE_CHECKING:  # a type checker would accept any name
 
@@ -186,8 +187,7 @@ if not TYPE_CHECKING:  # a type checker would accept any name
             found = getattr(importlib.import_module(_LAZY[name]), name)
             _publish(__name__, {name: found}, [name])
             return found
-        reason = ": this part of the documented API is not there yet (README, What works today)"
-        raise AttributeError(f"module 'syft' has no attribute {name!r}{reason if name in _MISSING else ''}", name=name)
+        raise AttributeError(f"module 'syft' has no attribute {name!r}", name=name)
 
 
 def __dir__() -> list[str]:

@@ -11,14 +11,15 @@ import pytest
 
 PUBLIC = {
     "syft": """
-        AdditiveSharingTensor BaseDataset BaseWorker CRTPrecisionTensor CallablePointer FederatedDataLoader
-        FederatedDataset FixedPrecisionTensor ID_PROVIDER LargePrecisionTensor LoggingTensor MultiPointerTensor
-        NodeClient NumpyTensor ObjectPointer ObjectWrapper PaillierTensor PlaceHolder Plan PlusIsMinusTensor PointerPlan
-        PointerProtocol PointerTensor PolynomialTensor PrivateGridNetwork PrivateTensor ProcessWorker Protocol
-        PublicGridNetwork RayWorker State String StringPointer TorchHook TrainConfig VirtualWorker WebsocketClientWorker
-        WebsocketServerWorker __version__ acting_as codes combine_pointers config connect count_messages create_sandbox
-        deserialize dp exceptions execution federated framework frameworks func2plan func2protocol generic grid hook
-        keygen linalg local_worker messaging method2plan mpc nn pool serde serialize torch workers
+        AdditiveSharingTensor AutogradTensor BaseDataset BaseWorker CRTPrecisionTensor CallablePointer
+        FederatedDataLoader FederatedDataset FixedPrecisionTensor ID_PROVIDER LargePrecisionTensor LoggingTensor
+        MultiPointerTensor NodeClient NumpyTensor ObjectPointer ObjectWrapper PaillierTensor PlaceHolder Plan
+        PlusIsMinusTensor PointerPlan PointerProtocol PointerTensor PolynomialTensor PrivateGridNetwork PrivateTensor
+        ProcessWorker Protocol PublicGridNetwork RayWorker State String StringPointer TorchHook TrainConfig
+        VirtualWorker WebsocketClientWorker WebsocketServerWorker __version__ acting_as codes combine_pointers config
+        connect count_messages create_sandbox deserialize dp exceptions execution federated framework frameworks
+        func2plan func2protocol generic grid hook keygen linalg local_worker messaging method2plan mpc nn pool serde
+        serialize torch workers
     """,
     "syft.dp": """
         Accountant Approximate Event Exponential Gaussian GaussianNoise Laplace Ledger Limit Neighbours NonPrivate

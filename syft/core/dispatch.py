@@ -13,6 +13,7 @@ import torch
 from torch.overrides import resolve_name
 
 from syft.core import tensor as links
+from syft.core.old_forms import OLD_FORMS, current_form
 from syft.core.providers import providers
 from syft.core.tensor import AbstractTensor, Level, Rule
 from syft.core.trees import SCALARS, iter_tensors, map_tensors
@@ -57,6 +58,16 @@ def run(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
     return _run_below_autograd(function, args, kwargs)
 
 
+def run_bare(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+    """Run a torch function that was called with bare links, and perhaps with shells; results are bare links."""
+    kwargs, shell = kwargs or {}, providers.wrapper
+    if any(isinstance(leaf, shell) for leaf in iter_tensors((args, kwargs))):
+        link = deciding_link(args, kwargs)
+        if link is not None and link.level is Level.API and not link.on_shells:
+            args, kwargs = map_tensors(lambda t: links.below(t) if isinstance(t, shell) else t, (args, kwargs))
+    return run(function, args, kwargs)
+
+
 def deciding_link(args: tuple[Any, ...], kwargs: dict[str, Any]) -> AbstractTensor | None:
     """Return the link that decides what a call does: API level first, then priority, then position."""
     best: AbstractTensor | None = None
@@ -74,7 +85,7 @@ def _run_below_autograd(function: Callable[..., Any], args: tuple[Any, ...], kwa
     shell = providers.wrapper
     wrapped = map_tensors(lambda t: t.wrap() if isinstance(t, AbstractTensor) else t, (args, kwargs))
     result = function(*wrapped[0], **wrapped[1])
-    return map_tensors(lambda t: t.child if isinstance(t, shell) else t, result)
+    return map_tensors(lambda t: t.__dict__["child"] if isinstance(t, shell) else t, result)
 
 
 def find_rule(cls: type[AbstractTensor], function: Callable[..., Any]) -> Rule | None:
@@ -205,7 +216,7 @@ def _call_method(link: AbstractTensor, name: str) -> Any:
         raise AttributeError(f"{type(link).__name__!r} object has no attribute {name!r}")
     if hasattr(attribute, "__set__") or not callable(attribute):
         return run(attribute.__get__, (link,))
-    return lambda *args, **kwargs: run(attribute, (link, *args), kwargs)
+    return _method(name, attribute).__get__(link)
 
 
 _NAMED = Parameter.POSITIONAL_OR_KEYWORD
@@ -214,7 +225,10 @@ _OTHER = (Parameter("other", _NAMED),)
 # Name of a tensor method -> its parameters, where they are not `other` alone.
 _PARAMETERS: dict[str, tuple[Parameter, ...]] = {
     **dict.fromkeys(("sum", "mean", "max", "min", "argmax", "argmin"), _DIM),
-    **dict.fromkeys(("t", "neg", "relu", "inverse", "exp", "sigmoid", "log"), ()),
+    **dict.fromkeys(("t", "neg", "relu"), ()),
+    **dict.fromkeys(("exp", "inverse"), (Parameter("iterations", _NAMED, default=None),)),
+    "sigmoid": (Parameter("method", _NAMED, default=None),),
+    "log": tuple(Parameter(name, _NAMED, default=None) for name in ("iterations", "exp_iterations")),
     "pow": (Parameter("exponent", _NAMED),),
     "chunk": (Parameter("chunks", _NAMED), Parameter("dim", _NAMED, default=0)),
 }
@@ -233,7 +247,9 @@ def _method(name: str, function: Callable[..., Any]) -> Any:
     def method(self: Any, *args: object, **kwargs: object) -> Any:
         if args and type(args[0]) is WideInt:
             return WideInt.__torch_function__(method, (), (self, *args), kwargs)
-        return run(function, (self, *args), kwargs)
+        if name in OLD_FORMS:
+            args, kwargs = current_form(name, args, kwargs)
+        return run_bare(function, (self, *args), kwargs)
 
     method.__name__ = name
     return method
@@ -247,5 +263,5 @@ def _install_operators() -> None:
             setattr(AbstractTensor, name, _method(name, getattr(torch.Tensor, plain)))
 
 
-providers.handle, providers.resolve, providers.call_method = handle, resolve, _call_method
+providers.handle, providers.run_bare, providers.resolve, providers.call_method = handle, run_bare, resolve, _call_method
 _install_operators()

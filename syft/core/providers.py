@@ -14,10 +14,13 @@ class Providers:
     unbufferize: Any
     # syft.core.dispatch: runs torch calls on links.
     handle: Any
+    run_bare: Any
     resolve: Any
     call_method: Any
     # syft.hook: the class of the outer tensor of chains.
     wrapper: Any
+    # syft.tensors: the AutogradTensor that a marked tensor shows.
+    autograd_view: Any
     # syft.mpc: fixed-point codec, secret sharing, evaluator of fits, and handler of calls without a rule.
     codec: Any
     sharing: Any

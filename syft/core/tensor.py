@@ -65,6 +65,8 @@ class AbstractTensor(AbstractObject):
     unregistered: ClassVar[str] = "refuse"
     # Of several links in one call the one with the highest priority decides; pointers come last.
     priority: ClassVar[int] = 1
+    # Whether the link handles calls with the shells of its arguments, in `handle_shells`, instead of with their links.
+    on_shells: ClassVar[bool] = False
     # Whether tags and descriptions of a chain are those of this link.
     carries_labels: ClassVar[bool] = False
     # Name of a ufunc of numpy -> the operator that computes it on tensors, for `numpy_scalar * x`.
@@ -100,6 +102,18 @@ class AbstractTensor(AbstractObject):
         """Run a torch call whose arguments hold links of this kind (replaced by core.dispatch)."""
         return providers.handle(cls, function, args, kwargs)
 
+    @classmethod
+    def handle_shells(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a torch call as the user wrote it, for links with `on_shells`."""
+        raise NotImplementedError(f"{cls.__name__} has on_shells and needs handle_shells().")
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run a torch function on bare links, as the method of that name does; results are links."""
+        return providers.run_bare(func, args, kwargs)
+
     def tensor_meta(self) -> TensorMeta:
         """Return shape, dtype, requires_grad and device as the user sees them."""
         child = self.child
@@ -113,7 +127,7 @@ class AbstractTensor(AbstractObject):
         """Put this link on top of a tensor (or of the chain inside it)."""
         requires_grad = None
         if isinstance(tensor, providers.wrapper):
-            self.child = tensor.child
+            self.child = tensor.__dict__["child"]
         elif self.level is Level.ATEN and isinstance(tensor, torch.Tensor):
             requires_grad, self.child = tensor.requires_grad, tensor.detach()
         else:
@@ -125,12 +139,13 @@ class AbstractTensor(AbstractObject):
 
     def copy(self) -> Any:
         """Return a copy with an id of its own."""
-        return self.clone()
+        return without_ids(self.clone())
 
     def clone(self, *, memory_format: torch.memory_format | None = None) -> Any:
-        """Return a copy of this link and of the tensor below it."""
+        """Return a copy of this link and of the tensor below it, with the same ids."""
         options = {} if memory_format is None else {"memory_format": memory_format}
-        return type(self)(**self.get_class_attributes()).on(self.child.clone(**options), wrap=False)
+        made = type(self)(**self.get_class_attributes()).on(self.child.clone(**options), wrap=False)
+        return keep_ids(self, made)
 
     @property
     def shape(self) -> torch.Size:
@@ -166,7 +181,7 @@ class AbstractTensor(AbstractObject):
             with torch._C.DisableTorchFunctionSubclass():
                 _Tensor.grad.__set__(shell, value)
         else:
-            self.child.grad = getattr(value, "child", value)
+            self.child.grad = below(value)
 
     def refresh(self) -> Any:
         """Re-randomise the shares below this link, if there are any."""
@@ -207,6 +222,30 @@ class AbstractTensor(AbstractObject):
 def _below_abstract(cls: type) -> list[type]:
     """Return a class and its bases up to AbstractTensor."""
     return [base for base in cls.__mro__ if base is not AbstractTensor and issubclass(base, AbstractTensor)]
+
+
+def below(value: Any) -> Any:
+    """Return the link in a shell, or what is below a link; anything else unchanged."""
+    own = getattr(value, "__dict__", None)
+    return value if own is None else own.get("child", value)
+
+
+def keep_ids(source: Any, target: Any) -> Any:
+    """Give the links of a copied chain the ids of the original; returns the copy."""
+    made = target
+    while isinstance(source, AbstractTensor) and type(source) is type(made):
+        made._id = source.id
+        source, made = source.__dict__.get("child"), made.__dict__.get("child")
+    return target
+
+
+def without_ids(link: Any) -> Any:
+    """Let the links of a copied chain draw ids of their own; returns the chain."""
+    found = link
+    while isinstance(found, AbstractTensor):
+        found._id = None
+        found = found.__dict__.get("child")
+    return link
 
 
 # (class, function) -> its rule, or None; filled by core.dispatch.

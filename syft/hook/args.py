@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from syft.core.labels import set_id
-from syft.core.tensor import AbstractTensor
+from syft.core.tensor import AbstractTensor, below
 from syft.core.trees import rebuild_tuple
 from syft.exceptions import PureFrameworkTensorFoundError, RemoteObjectFoundError
 
@@ -225,7 +225,7 @@ def build_get_tensor_type(rules: Any, layer: list[int] | None = None) -> Callabl
                 return found
         elif rule == 1:
             follow = layers(*path)
-            return lambda args: type(getattr(follow(args), "child", follow(args)))
+            return lambda args: type(below(follow(args)))
     return None
 
 

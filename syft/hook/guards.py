@@ -43,7 +43,7 @@ def guard_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], by_valu
 def bottom(leaf: object) -> Any:
     """Return the tensor or link at the end of a chain."""
     while isinstance(leaf, SyftTensor | AbstractTensor) and isinstance(leaf.__dict__.get("child"), _LINKED):
-        leaf = leaf.child
+        leaf = leaf.__dict__["child"]
     return leaf
 
 

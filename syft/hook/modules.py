@@ -16,6 +16,7 @@ import torch
 from syft.core.context import local_worker
 from syft.exceptions import GetNotPermittedError, SpentPointerError, SyftError
 from syft.hook import base
+from syft.hook.autograd_mark import ZERO_GRADIENT, AutogradMark, carry_marks, mark
 from syft.hook.optimizers import note_movement
 from syft.hook.patches import Computed
 from syft.hook.syft_tensor import SyftTensor, swap_all
@@ -82,7 +83,7 @@ def _follower(tensor: torch.Tensor, method: str, args: tuple[Any, ...], kwargs: 
 def _fetched(remote: list[Any]) -> list[Any]:
     """Fetch tensors: pointers with one message per worker, shared tensors one after the other."""
     if all(tensor.location is not None for tensor in remote):
-        return list(local_worker().get_many([tensor.child for tensor in remote]))
+        return list(local_worker().get_many([tensor.__dict__["child"] for tensor in remote]))
     fetched: list[Any] = []
     try:
         for tensor in remote:
@@ -100,12 +101,23 @@ def _fetched(remote: list[Any]) -> list[Any]:
 class ModuleMethods:
     """The methods; the hook copies its public names to nn.Module. Modules always change in place: `send_` is `send`."""
 
-    def send(self, *dest: object, force_send: bool = False, **kwargs: object) -> Any:
+    def send(
+        self,
+        *dest: object,
+        force_send: bool = False,
+        local_autograd: bool = False,
+        preinitialize_grad: bool = False,
+        **kwargs: object,
+    ) -> Any:
         """Send every parameter and buffer to a worker, in place, with one message.
+
+        A parameter without a gradient has one of zeros when your code reads it. Optimizers still skip it.
 
         Args:
             *dest: the worker.
             force_send: kept from earlier releases.
+            local_autograd: put an AutogradTensor over the pointer of each parameter.
+            preinitialize_grad: give each parameter a gradient of zeros first, if it has none.
             **kwargs: `garbage_collect_data`, as for tensors.
         """
         module: Any = self
@@ -124,9 +136,18 @@ class ModuleMethods:
                 "or bring it back first with model.get()."
             )
         tensors = tensors_of(module)
+        parameters = [tensor for tensor in module.parameters() if tensor.requires_grad]
+        if preinitialize_grad:
+            for parameter in parameters:
+                if parameter.grad is None:
+                    parameter.grad = torch.zeros_like(parameter)
         pointers = owner.send_many(tensors, destination, **kwargs)
         with swapping(module):
             swap_all([(tensor, pointer.wrap()) for tensor, pointer in zip(tensors, pointers, strict=True)])
+        for parameter in parameters:
+            parameter.__dict__[ZERO_GRADIENT] = True
+            if local_autograd:
+                mark(parameter, AutogradMark(preinitialize_grad=preinitialize_grad))
         return module
 
     send_ = send
@@ -161,7 +182,7 @@ class ModuleMethods:
         remote = [tensor for tensor in tensors_of(self) if isinstance(tensor, SyftTensor)]  # type: ignore[arg-type]
         if not remote:
             raise SyftError("This module is local, so there is nothing to request. Send it first: model.send(bob).")
-        return local_worker().request_many([tensor.child for tensor in remote], str(reason))
+        return local_worker().request_many([tensor.__dict__["child"] for tensor in remote], str(reason))
 
     def fix_precision(self, *args: Any, **kwargs: Any) -> Any:
         """Encode every parameter and every buffer of floats in fixed precision, in place; arguments as for tensors."""
@@ -180,11 +201,16 @@ class ModuleMethods:
         if floats and not isinstance(floats[0], SyftTensor):
             raise SyftError("Only encoded numbers can be shared. Encode first: model.fix_precision().share(...).")
         follow = kwargs.pop("requires_grad", False)
+        if follow and location_of(self) is not None:  # type: ignore[arg-type]
+            kwargs["requires_grad"] = True  # for the worker that shares them
         shared = _notify_watchers(
             _converted(self, "share", lambda tensor: isinstance(tensor, SyftTensor), args, kwargs), True
         )
         if follow and not any(parameter.requires_grad for parameter in shared.parameters()):
             shared.requires_grad_()  # otherwise frozen parameters stay frozen
+        if follow:
+            for parameter in shared.parameters():
+                mark(parameter)
         return shared
 
     fix_precision_ = fix_prec = fix_prec_ = fix_precision
@@ -199,7 +225,7 @@ class ModuleMethods:
         tensors: list[Any] = tensors_of(module)
         with swapping(module):
             check_swappable(tensors)
-            moved = [tensor.move(destination) for tensor in tensors]
+            moved = [carry_marks(tensor, tensor.move(destination)) for tensor in tensors]
             swap_all([(old, new) for old, new in zip(tensors, moved, strict=True) if new is not old])
         return module
 

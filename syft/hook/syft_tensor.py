@@ -7,10 +7,10 @@ content is in `.child`, the head of a chain of links.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from syft.core import observers
@@ -19,11 +19,14 @@ from syft.core.dispatch import deciding_link, find_rule, run
 from syft.core.labels import check_labels
 from syft.core.providers import providers
 from syft.core.tensor import AbstractTensor, Level
-from syft.core.trees import SCALARS, map_tensors
+from syft.core.trees import SCALARS, iter_tensors, map_tensors
 from syft.core.wide_int import WideInt
-from syft.exceptions import SyftError, TensorsNotCollocatedError, UnsupportedOperationError
+from syft.exceptions import SyftError, UnsupportedOperationError
+from syft.hook.autograd_mark import KEY as MARK
+from syft.hook.autograd_mark import ZERO_GRADIENT, AutogradMark, carry_marks, make_zero_gradient, mark
 from syft.hook.composed import COMPOSED
 from syft.hook.module_path import describe_place
+from syft.hook.shell_methods import ShellMethods
 from syft.hook.swapping import swap_objects
 
 if TYPE_CHECKING:
@@ -49,7 +52,7 @@ METADATA = frozenset(
 )  # fmt: skip
 
 
-class SyftTensor(torch.Tensor):
+class SyftTensor(ShellMethods, torch.Tensor):
     """A torch tensor whose content is the chain below it.
 
     Args:
@@ -57,11 +60,11 @@ class SyftTensor(torch.Tensor):
         requires_grad: whether autograd follows it; what the chain says by default.
     """
 
-    child: AbstractTensor
-
     @staticmethod
     def __new__(cls, child: AbstractTensor, requires_grad: bool | None = None) -> SyftTensor:
         """Make the shell with the metadata of the chain."""
+        if child.on_shells:
+            return child.wrap() if requires_grad is None else child.wrap(requires_grad=requires_grad)  # type: ignore[no-any-return]
         return make_shell(child, child.tensor_meta().requires_grad if requires_grad is None else requires_grad)
 
     def __init__(self, child: AbstractTensor, requires_grad: bool | None = None) -> None:
@@ -85,25 +88,24 @@ class SyftTensor(torch.Tensor):
                 return WideInt.__torch_function__(func, types, args, kwargs)
             inner_args, inner_kwargs = _unwrap_nested((args, kwargs), shells)
             link = deciding_link(inner_args, inner_kwargs)
+        if link is not None and link.on_shells:
+            return type(link).handle_shells(func, args, kwargs)
         if link is None or link.level is not Level.API:
             if func in COMPOSED:
                 return COMPOSED[func](*args, **kwargs)
             # Some calls never reach the level below: torch reads the values itself. A link may have a rule for them.
             rule = None if link is None or isinstance(func, _ATEN_OPERATIONS) else find_rule(type(link), func)
             if rule is not None:
-                result = rule(*inner_args, **inner_kwargs)
-                return map_tensors(lambda leaf: _shell_of(leaf, shells), result)
+                return _shells_around(rule(*inner_args, **inner_kwargs), shells)
+            if any(isinstance(leaf, AbstractTensor) for leaf in iter_tensors((args, kwargs))):
+                return func(*map_tensors(_wrapped, args), **map_tensors(_wrapped, kwargs))
             with _NoDispatch():
                 return func(*args, **kwargs)
         result = type(link).handle(func, inner_args, inner_kwargs)
         for shell in shells.values():
-            if shell.child.reshaped:
+            if shell.__dict__["child"].reshaped:
                 refresh(shell)
-        if isinstance(result, AbstractTensor):
-            return _shell_of(result, shells)
-        if result is None or type(result) in SCALARS:
-            return result
-        return map_tensors(lambda leaf: _shell_of(leaf, shells), result)
+        return result if result is None or type(result) in SCALARS else _shells_around(result, shells)
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -125,7 +127,7 @@ class SyftTensor(torch.Tensor):
         except UnsupportedOperationError as error:
             error.note_place(describe_place())
             raise
-        return map_tensors(lambda leaf: _shell_of(leaf, shells), result)
+        return _shells_around(result, shells)
 
     def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
         return f"(Wrapper)>{self.child!r}"
@@ -133,62 +135,37 @@ class SyftTensor(torch.Tensor):
     __str__ = __repr__
 
     @property
+    def child(self) -> AbstractTensor:
+        """The head of the chain; on a marked tensor an AutogradTensor, which shows the chain below it."""
+        own = self.__dict__
+        return providers.autograd_view(self) if MARK in own else own["child"]  # type: ignore[no-any-return]
+
+    @child.setter
+    def child(self, link: AbstractTensor) -> None:
+        self.__dict__["child"] = link
+
+    @property
     def grad(self) -> Any:
         """The gradient: a pointer to it, for a remote tensor. Read often by optimizers, so it takes the short way."""
-        return self.child.grad_of(self)
+        own = self.__dict__
+        found = own["child"].grad_of(self)
+        if found is None:
+            if ZERO_GRADIENT not in own:
+                return None
+            return make_zero_gradient(self, sys._getframe(1).f_globals.get("__name__", ""))
+        return _marked_gradient(found) if MARK in own else found
 
     @grad.setter
     def grad(self, value: object) -> None:
-        self.child.set_grad_of(self, value)
+        self.__dict__["child"].set_grad_of(self, value)
 
     @grad.deleter
     def grad(self) -> None:
-        self.child.set_grad_of(self, None)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """Give the values to numpy, if the worker that holds them lets them go."""
-        array = self.detach().numpy()
-        return array if dtype is None else array.astype(dtype)
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: object, **kwargs: object) -> Any:
-        """Refuse numpy's arithmetic, which works on arrays that are here; a link may have operators for it."""
-        operator = self.child.numpy_operators.get(ufunc.__name__)
-        if operator is not None and method == "__call__" and not kwargs:
-            return operator(*[torch.as_tensor(v) if isinstance(v, np.generic | np.ndarray) else v for v in inputs])
-        places = [
-            f"argument {i} is in {value!r}" if isinstance(value, SyftTensor) else f"argument {i} is a local array"
-            for i, value in enumerate(inputs)
-        ]
-        if self.child.level is Level.ATEN:
-            raise UnsupportedOperationError(
-                f"numpy.{ufunc.__name__}", "encrypted tensors", "Make a tensor of the array: torch.from_numpy(array)."
-            )
-        hint = "Send the array too, torch.from_numpy(array).send(worker), or fetch the tensor first with .get()."
-        raise TensorsNotCollocatedError(f"numpy.{ufunc.__name__}", places, hint)
-
-    def __format__(self, spec: str) -> str:
-        """Show what this is; values that are encrypted are not here to be formatted."""
-        if self.child.level is not Level.ATEN:
-            return str(_Tensor.__format__(self, spec))
-        if spec:
-            raise TypeError("The values of this tensor are encrypted, so they can't be formatted; use .get() first.")
-        return repr(self)
-
-    def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse what is encrypted; calls on what is elsewhere are refused there."""
-        if self.child.level is not Level.ATEN:
-            return _Tensor.__reduce_ex__(self, protocol)
-        raise SyftError(
-            "An encrypted tensor can't be pickled or saved with torch.save. "
-            "Fetch it first with .get(), or write it with sy.serialize(x) for another worker."
-        )
+        self.__dict__["child"].set_grad_of(self, None)
 
     def __copy__(self) -> SyftTensor:
         """Return a second shell around the same chain."""
-        return make_shell(self.child, self.requires_grad)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*dir(type(self)), *self.__dict__})
+        return carry_marks(self, make_shell(self.__dict__["child"], self.requires_grad))  # type: ignore[no-any-return]
 
     def set_(self, *args: object, **kwargs: object) -> Any:
         """Take the place of another tensor (torch itself does not let this call be seen)."""
@@ -206,12 +183,9 @@ class SyftTensor(torch.Tensor):
             memo[id(self)] = copied = _Tensor.__deepcopy__(self, memo)
             if self.__dict__.get("_is_param"):
                 copied._is_param = True
+            if ZERO_GRADIENT in self.__dict__:
+                copied.__dict__[ZERO_GRADIENT] = True
         return memo[id(self)]
-
-    def _repr_html_(self) -> str:
-        from syft.display import chain_html
-
-        return chain_html(self)
 
     @staticmethod
     def simplify(worker: AbstractWorker, tensor: SyftTensor) -> tuple[Any, ...]:
@@ -250,7 +224,7 @@ def make_shell(child: AbstractTensor, requires_grad: bool) -> SyftTensor:
     shell: SyftTensor = _make_wrapper_subclass(
         SyftTensor, meta.shape, dtype=meta.dtype, device=meta.device, requires_grad=requires_grad
     )
-    shell.child = child
+    shell.__dict__["child"] = child
     return shell
 
 
@@ -265,7 +239,7 @@ def _unwrap_flat(args: tuple[Any, ...], shells: dict[int, SyftTensor]) -> tuple[
     for arg in args:
         kind = type(arg)
         if kind is SyftTensor:
-            child = arg.child
+            child = arg.__dict__["child"]
             shells[id(child)] = arg
             inner.append(child)
             child_rank = child.priority if child.level is Level.API else child.priority - 1000
@@ -283,11 +257,42 @@ def _unwrap_nested(value: object, shells: dict[int, SyftTensor]) -> Any:
 
     def unwrap(leaf: object) -> Any:
         if isinstance(leaf, SyftTensor):
-            shells[id(leaf.child)] = leaf
-            return leaf.child
+            link = leaf.__dict__["child"]
+            shells[id(link)] = leaf
+            return link
         return leaf
 
     return map_tensors(unwrap, value)
+
+
+def _shells_around(result: object, shells: dict[int, SyftTensor]) -> Any:
+    """Put the links of a result in shells, which are marked if an argument is; gradients are not."""
+    for shell in shells.values():  # faster than any(): this is on the path of every call
+        if MARK in shell.__dict__ and torch._C._current_graph_task_id() == -1:
+            break
+    else:
+        if isinstance(result, AbstractTensor):
+            return _shell_of(result, shells)
+        return map_tensors(lambda leaf: _shell_of(leaf, shells), result)
+
+    def around(leaf: object) -> Any:
+        shell = _shell_of(leaf, shells)
+        return mark(shell) if shell is not leaf and shells.get(id(leaf)) is not shell else shell
+
+    return map_tensors(around, result)
+
+
+def _marked_gradient(gradient: Any) -> Any:
+    """Return the gradient of a marked tensor, marked; a remote one in a shell of its own, as others share its shell."""
+    if type(gradient) is SyftTensor:
+        link = gradient.__dict__["child"]
+        shell = make_shell(link, False) if link.level is Level.API else gradient
+        return mark(shell, AutogradMark(is_gradient=True))
+    return gradient
+
+
+def _wrapped(leaf: object) -> Any:
+    return leaf.wrap() if isinstance(leaf, AbstractTensor) else leaf
 
 
 def _shell_of(leaf: object, shells: dict[int, SyftTensor]) -> Any:
@@ -296,14 +301,17 @@ def _shell_of(leaf: object, shells: dict[int, SyftTensor]) -> Any:
         return leaf
     shell = shells.get(id(leaf))
     if shell is None:
+        if leaf.on_shells:
+            return leaf.wrap()
         return make_shell(leaf, leaf.tensor_meta().requires_grad)
     return shell
 
 
 def refresh(shell: SyftTensor) -> None:
     """Bring the metadata of a shell up to date after its chain changed shape, dtype or requires_grad in place."""
-    shell.child.reshaped = False
-    fresh = SyftTensor(shell.child)
+    link = shell.__dict__["child"]
+    link.reshaped = False
+    fresh = make_shell(link, link.tensor_meta().requires_grad)
     fresh.__dict__.update(shell.__dict__)
     swap_objects(shell, fresh)
 
@@ -338,7 +346,7 @@ def _are_encrypted(target: object, source: object) -> bool:
     return (
         isinstance(target, SyftTensor)
         and isinstance(source, SyftTensor)
-        and target.child.level is source.child.level is Level.ATEN
+        and target.__dict__["child"].level is source.__dict__["child"].level is Level.ATEN
         and (target.shape, target.dtype) == (source.shape, source.dtype)
     )
 
@@ -346,7 +354,11 @@ def _are_encrypted(target: object, source: object) -> bool:
 def _exchange(target: Any, source: Any) -> Any:
     """Exchange the links of two shells, with their gradients; that works while a graph holds on to the shells."""
     grads, follow = (target.grad, source.grad), (target.requires_grad, source.requires_grad)
-    target.child, source.child = source.child, target.child
+    for key in ("child", MARK):
+        pair = target.__dict__.pop(key, None), source.__dict__.pop(key, None)
+        for own, value in zip((source.__dict__, target.__dict__), pair, strict=True):
+            if value is not None:
+                own[key] = value
     source.grad, target.grad = grads
     if follow[0] is not follow[1] and target.is_leaf:
         source.requires_grad_(follow[0])

@@ -102,7 +102,7 @@ class Owners:
 
 def link_of(shared: Any) -> AdditiveSharingTensor:
     """Return the shares below an encoded tensor."""
-    shares: AdditiveSharingTensor = shared.child.child
+    shares: AdditiveSharingTensor = shared.__dict__["child"].child
     return shares
 
 
@@ -172,11 +172,9 @@ def _same_length(pointers: dict[str, list[Any]]) -> int:
 
 def _place(pointers: dict[str, list[Any]], number: int) -> BaseWorker:
     """Return the worker that holds the tensors of all lists at one index."""
-    places = {items[number].child.location.id: items[number].child.location for items in pointers.values()}
+    places = {items[number].location.id: items[number].location for items in pointers.values()}
     if len(places) > 1:
-        details = ", ".join(
-            f"{name}[{number}] is at {items[number].child.location.id!r}" for name, items in pointers.items()
-        )
+        details = ", ".join(f"{name}[{number}] is at {items[number].location.id!r}" for name, items in pointers.items())
         raise SyftError(f"Tensors with the same index must be at the same owner, but {details}.")
     found: BaseWorker = next(iter(places.values()))
     return found

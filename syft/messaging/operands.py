@@ -7,13 +7,14 @@ from typing import Any
 import torch
 
 from syft.core.references import Ref
+from syft.core.tensor import below
 from syft.exceptions import PlanCommandUnknownError
 from syft.pointers.object_pointer import ObjectPointer
 
 
 def unwrapped(obj: Any) -> Any:
     """Return the pointer of a wrapper; anything else unchanged."""
-    child = getattr(obj, "child", None) if isinstance(obj, torch.Tensor) else None
+    child = below(obj) if isinstance(obj, torch.Tensor) else None
     return child if isinstance(child, ObjectPointer) else obj
 
 

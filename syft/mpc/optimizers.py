@@ -108,7 +108,7 @@ def _parameters(optimizer: optim.Optimizer) -> Iterator[torch.Tensor]:
 
 
 def _link(tensor: object) -> FixedPrecisionTensor | None:
-    link = tensor.child if type(tensor) is SyftTensor else None
+    link = tensor.__dict__["child"] if type(tensor) is SyftTensor else None
     return link if isinstance(link, FixedPrecisionTensor) else None
 
 
@@ -147,7 +147,7 @@ def _convert_all(optimizer: optim.Optimizer, stepping: bool = True) -> None:
             if isinstance(state.get(name), torch.Tensor):
                 state[name] = _converted(state[name], parameter, bits)
                 if stepping and name in NEVER_ZERO and _is_encrypted(state[name]) and parameter.grad is not None:
-                    _add_unit(state[name].child)
+                    _add_unit(state[name].__dict__["child"])
     if not any(_is_encrypted(one) for one in _parameters(optimizer)):
         _encrypted.discard(optimizer)
 

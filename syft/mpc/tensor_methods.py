@@ -13,7 +13,7 @@ import torch
 
 from syft.core.callsite import warn_user
 from syft.core.context import acting_as
-from syft.core.tensor import AbstractTensor
+from syft.core.tensor import AbstractTensor, below
 from syft.exceptions import CommandNotAllowedError, SyftError, UnsupportedOperationError, WorkerNotFoundError
 from syft.he.methods import decrypt_tensor, encrypt_tensor
 from syft.he.paillier import is_private_key, is_public_key
@@ -21,6 +21,7 @@ from syft.he.paillier_tensor import PaillierTensor
 from syft.hook import base
 from syft.hook import optimizers as _optimizers  # noqa: F401  (fills the table of optimizer hooks first)
 from syft.hook.allowed_functions import register_command
+from syft.hook.autograd_mark import mark, mark_of
 from syft.hook.syft_tensor import SyftTensor, swap
 from syft.mpc.values.sharing import OutOfRangeError, split
 from syft.pointers.multi_pointer import MultiPointerTensor
@@ -28,9 +29,9 @@ from syft.pointers.pointer_tensor import PointerTensor
 from syft.pointers.remote_call import call_by_name
 from syft.tensors import native as _native  # noqa: F401  (fills the table of tensor methods first)
 from syft.tensors.additive_shared import FIELD, AdditiveSharingTensor
+from syft.tensors.autograd import AutogradTensor
 from syft.tensors.crt_precision import CRTPrecisionTensor
-from syft.tensors.large_precision import field_from_bytes, field_to_bytes
-from syft.tensors.precision import FixedPrecisionTensor
+from syft.tensors.large_precision import LargePrecisionTensor, field_from_bytes, field_to_bytes
 from syft.tensors.private import PrivateTensor
 from syft.tensors.storages import ENCODED, encode_in
 from syft.workers.base import BaseWorker
@@ -84,7 +85,10 @@ class EncryptionMethods:
         )  # fmt: skip
         link = _link(self)
         if isinstance(link, PointerTensor | MultiPointerTensor):
-            return _run_at_holder(FIX_PRECISION, link, (), _on_the_wire(storage, options), no_wrap)
+            made = _run_at_holder(FIX_PRECISION, link, (), _on_the_wire(storage, options), no_wrap)
+            return _like(self, made)
+        if isinstance(link, AutogradTensor):
+            return AutogradTensor().on(link.child.detach().fix_prec(storage=storage, **options), wrap=not no_wrap)
         if isinstance(link, (*ENCODED, AdditiveSharingTensor)):
             raise SyftError("This tensor is encoded or shared already. Encode the plain tensor, before sharing it.")
         if link is not None:
@@ -104,7 +108,7 @@ class EncryptionMethods:
         """Decode to the dtype that was encoded; on a pointer, at the worker that holds the data."""
         link = _link(self)
         if isinstance(link, PointerTensor | MultiPointerTensor):
-            return _run_at_holder(FLOAT_PRECISION, link, (), {}, False)
+            return _like(self, _run_at_holder(FLOAT_PRECISION, link, (), {}, False))
         if not isinstance(link, (*ENCODED, PrivateTensor)):
             raise SyftError("This tensor is not encoded in fixed precision, so there is nothing to decode.")
         decoded = link.float_precision()
@@ -136,7 +140,8 @@ class EncryptionMethods:
             field: only 2**64, the modulus of all shares, is accepted.
             crypto_provider: a worker that is not a party and deals randomness for products and comparisons.
             protocol: the comparison protocol: "beaver" (default), "snn" or "fss".
-            requires_grad: whether autograd records operations on the result.
+            requires_grad: whether autograd records operations on the result, which then shows an AutogradTensor; whole
+                numbers that are not encoded show it too, and have no gradient.
             no_wrap: return the bare link.
             insecure: allow a party to be the crypto provider.
         """
@@ -147,15 +152,21 @@ class EncryptionMethods:
         options: dict[str, Any] = {"crypto_provider": crypto_provider, "protocol": protocol, "insecure": insecure}
         link = _link(self)
         if isinstance(link, PointerTensor):
-            return _share_at_holder(link, owners, {**options, "requires_grad": requires_grad}, no_wrap)
+            options["requires_grad"] = requires_grad
+            return _like(self, _share_at_holder(link, owners, options, no_wrap))
+        if isinstance(link, AutogradTensor):
+            return link.child.detach().share(*owners, **options, requires_grad=True, no_wrap=no_wrap)
         if isinstance(link, AdditiveSharingTensor):
             raise SyftError("This tensor is shared already. Fetch it first with .get() to share it again.")
         if link is not None and not isinstance(link, ENCODED):
             raise UnsupportedOperationError("share", type(link).__name__, "Share plain tensors, or pointers to them.")
-        if requires_grad and not isinstance(link, FixedPrecisionTensor):
+        if requires_grad and isinstance(link, LargePrecisionTensor | CRTPrecisionTensor):
             raise SyftError("Only encoded tensors have gradients: x.fix_precision().share(..., requires_grad=True).")
         shared = split(self, owners, **options) if link is None else link.share(*owners, **options)
-        return shared if no_wrap else _wrapped(shared, self, requires_grad)
+        if no_wrap:
+            return AutogradTensor(shared) if requires_grad else shared
+        wrapped = _wrapped(shared, self, requires_grad)
+        return mark(wrapped) if requires_grad else _like(self, wrapped)
 
     def share_(self: Any, *owners: WorkerOrId | Sequence[WorkerOrId], **options: Any) -> Any:
         """Share in place; arguments as for `share`."""
@@ -237,7 +248,14 @@ def _wrapped(link: AbstractTensor, source: Any, requires_grad: bool = False) -> 
             "Encode the tensors it was computed from instead, or call .detach() first to silence this warning."
         )
     link.tags, link.description = set(source.tags), source.description
-    return link.wrap(requires_grad=requires_grad or (source.requires_grad and source.is_leaf))
+    shell = link.wrap()
+    follow = shell.is_floating_point() and (requires_grad or (source.requires_grad and source.is_leaf))
+    return shell.requires_grad_() if follow else shell
+
+
+def _like(source: Any, made: Any) -> Any:
+    """Let a tensor show an AutogradTensor if its source does; returns it."""
+    return mark(made) if isinstance(made, SyftTensor) and mark_of(source) is not None else made
 
 
 def _become(target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
@@ -352,7 +370,8 @@ def _open_stream_to_self(worker: BaseWorker) -> None:
 
 
 def _pointers(shared: Any) -> list[Any]:
-    links = shared.child.residues.values() if isinstance(shared.child, CRTPrecisionTensor) else (shared.child,)
+    link = below(shared)
+    links = link.residues.values() if isinstance(link, CRTPrecisionTensor) else (link,)
     shares = [link if isinstance(link, AdditiveSharingTensor) else link.child for link in links]
     return [pointer for share in shares for pointer in share.pointers()]
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from syft.core.tensor import below
 from syft.nn import recurrence
 from syft.nn.recurrence import KINDS, CellKind, State, Weights
 from syft.tensors.precision import FixedPrecisionTensor
@@ -22,7 +23,7 @@ __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "R
 def _zeros(x: Tensor, *shape: int) -> Tensor:
     """Return zeros of the kind of x: shared if x is shared, unlike those of new_zeros."""
     zeros = x.new_zeros(shape)
-    link = getattr(x, "child", None)
+    link = below(x)
     if isinstance(link, FixedPrecisionTensor) and link.is_shared:
         return zeros + x.detach().sum() * 0
     return zeros

@@ -10,12 +10,12 @@ from syft.core.dispatch import run
 from syft.core.id_provider import ObjectId
 from syft.core.labels import check_labels
 from syft.core.references import TensorMeta
-from syft.core.tensor import AbstractTensor
+from syft.core.tensor import AbstractTensor, below, keep_ids
 from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import SyftError, TensorsNotCollocatedError
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import rebuild_container
-from syft.pointers.shell_methods import ShellMethods
+from syft.pointers.wrapper_methods import WrapperMethods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -53,7 +53,7 @@ class PointerGroup(AbstractTensor):
             pointer.garbage_collect_data = value
 
 
-class MultiPointerTensor(PointerGroup, ShellMethods):
+class MultiPointerTensor(PointerGroup, WrapperMethods):
     """Tensors of the same shape at several workers, used as one.
 
     Args:
@@ -75,7 +75,7 @@ class MultiPointerTensor(PointerGroup, ShellMethods):
         children: Any = (),
     ) -> None:
         super().__init__(id=id, owner=owner, tags=tags, description=description)
-        pointers = [getattr(child, "child", child) for child in children]
+        pointers = [below(child) for child in children]
         self.child: dict[object, Any] = {pointer.location.id: pointer for pointer in pointers}
         if len(self.child) != len(pointers):
             raise SyftError(
@@ -102,7 +102,7 @@ class MultiPointerTensor(PointerGroup, ShellMethods):
 
     def set_grad_of(self, shell: object, value: object) -> None:
         """Set the gradients at every worker."""
-        MultiPointerTensor.handle(_Tensor.grad.__set__, (self, getattr(value, "child", value)), {})
+        MultiPointerTensor.handle(_Tensor.grad.__set__, (self, below(value)), {})
 
     @property
     def private(self) -> bool:
@@ -125,9 +125,9 @@ class MultiPointerTensor(PointerGroup, ShellMethods):
         return sum(results[1:], results[0]) if sum_results else results
 
     def clone(self, *, memory_format: torch.memory_format | None = None) -> Any:
-        """Copy every tensor at its worker."""
+        """Copy every tensor at its worker; the ids stay the same."""
         copies = [pointer.clone(memory_format=memory_format) for pointer in self.child.values()]
-        return MultiPointerTensor(children=copies, owner=self._owner)
+        return keep_ids(self, MultiPointerTensor(children=copies, owner=self._owner))
 
     @staticmethod
     def dispatch(args: object, worker: object) -> Any:

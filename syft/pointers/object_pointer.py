@@ -11,6 +11,7 @@ from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id, short_id
 from syft.core.labels import check_labels, one_line, printable
 from syft.core.object import AbstractObject
 from syft.core.references import Ref, TensorMeta
+from syft.core.tensor import below
 from syft.core.trees import iter_tensors
 from syft.exceptions import CannotRequestObjectAttributeError, SyftError, UnsupportedOperationError, WorkerNotFoundError
 from syft.pointers.lease import Lease
@@ -150,7 +151,7 @@ class ObjectPointer(AbstractObject):
     def find_a_pointer(cls, command: tuple[Any, ...]) -> ObjectPointer:
         """Return the first pointer among the arguments of a command."""
         for leaf in iter_tensors(command[1:]):
-            found = getattr(leaf, "child", leaf)
+            found = below(leaf)
             if isinstance(found, ObjectPointer):
                 return found
         raise SyftError("A command needs a pointer among its arguments, to find its worker.")

@@ -10,6 +10,7 @@ import torch
 
 from syft.core.callsite import describe_line
 from syft.core.id_provider import ObjectId, short_id
+from syft.core.tensor import below
 from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import SyftError
 from syft.exceptions.remote_traceback import add_fact, facts_of
@@ -116,7 +117,7 @@ class PointerPlan(ObjectPointer):
         Local tensors among the arguments are sent in the same message.
         """
         for leaf in iter_tensors((args, kwargs)):
-            link = getattr(leaf, "child", leaf)
+            link = below(leaf)
             if isinstance(link, MultiPointerTensor):
                 return self._run_at_each(link, map_tensors(_unwrapped, (args, kwargs)))
             if isinstance(link, ObjectPointer):
@@ -222,9 +223,9 @@ class PointerPlan(ObjectPointer):
 
 def _unwrapped(leaf: object) -> Any:
     """Return the link in a wrapper; a local tensor is detached."""
-    child = getattr(leaf, "child", None)
-    if child is not None or not isinstance(leaf, torch.Tensor):
-        return leaf if child is None else child
+    link = below(leaf)
+    if link is not leaf or not isinstance(leaf, torch.Tensor):
+        return link
     if leaf.requires_grad and torch.is_grad_enabled():
         raise SyftError(
             "A local tensor that requires a gradient can't be an argument: it would get no gradient. "

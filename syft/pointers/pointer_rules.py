@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from syft.core.references import TensorMeta
+from syft.core.tensor import below
 from syft.exceptions import UnsupportedOperationError
 from syft.pointers.moves import BackwardPass, moves_of
 from syft.pointers.object_pointer import ObjectPointer
@@ -41,8 +42,10 @@ def rule(*functions: object) -> Callable[[Rule], Rule]:
 
 @rule(_Tensor.grad_fn.__get__)
 def get_grad_fn(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return None for a tensor without a graph, as zero_grad(set_to_none=False) reads it; refuse others."""
-    return call(function, args, kwargs) if meta_of(args[0]).requires_grad else None
+    """Return None for a tensor without a graph, as zero_grad(set_to_none=False) and modules read it; refuse others."""
+    if not meta_of(args[0]).requires_grad or call(_Tensor.is_leaf.__get__, args, {}):
+        return None
+    return call(function, args, kwargs)
 
 
 @rule(_Tensor.grad.__set__, _Tensor.data.__set__, _Tensor.requires_grad.__set__, _Tensor.__setitem__)
@@ -66,7 +69,13 @@ def set_attribute(pointer: ObjectPointer, name: str, value: object) -> None:
         raise UnsupportedOperationError(
             f"Setting the attribute {name!r}", "a remote tensor", "Only grad, data and requires_grad can be set."
         )
-    set_remotely(getattr(_Tensor, name).__set__, (pointer, getattr(value, "child", value)), {})
+    set_remotely(getattr(_Tensor, name).__set__, (pointer, below(value)), {})
+
+
+@rule(torch.clone)
+def clone(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return a pointer with the same id to a copy, as the method does."""
+    return args[0].clone(**kwargs)
 
 
 @rule(_Tensor.backward, torch.autograd.backward)

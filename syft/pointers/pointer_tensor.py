@@ -9,14 +9,14 @@ import torch
 
 from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.references import TensorMeta
-from syft.core.tensor import AbstractTensor
+from syft.core.tensor import AbstractTensor, below, keep_ids
 from syft.exceptions import GetNotPermittedError, InvalidTensorForRemoteGetError
 from syft.pointers.lease import Lease
 from syft.pointers.moves import Move, check_differentiable, link_local
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_rules import RULES, set_attribute
 from syft.pointers.remote_call import call, pointer_kinds
-from syft.pointers.shell_methods import ShellMethods
+from syft.pointers.wrapper_methods import WrapperMethods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -28,7 +28,7 @@ _Tensor: Any = torch.Tensor
 MAKE_PRIVATE = "syft.make_private"
 
 
-class PointerTensor(ObjectPointer, ShellMethods):
+class PointerTensor(ObjectPointer, WrapperMethods):
     """A reference to a tensor at another worker.
 
     Shape, dtype and device are known without a message. See ObjectPointer for the arguments.
@@ -100,14 +100,14 @@ class PointerTensor(ObjectPointer, ShellMethods):
         if meta is None:
             return None
         wrapped = self.__dict__.get("_grad_shell")
-        if wrapped is None or wrapped.child._meta != meta:
+        if wrapped is None or wrapped.__dict__["child"]._meta != meta:
             name = "grad" if self.point_to_attr is None else f"{self.point_to_attr}.grad"
             wrapped = self._grad_shell = PointerTensor._attach(self.lease, self._owner, meta, name).wrap()
         return wrapped
 
     def set_grad_of(self, shell: object, value: object) -> None:
         """Set the remote gradient."""
-        call(_Tensor.grad.__set__, (self, getattr(value, "child", value)), {})
+        call(_Tensor.grad.__set__, (self, below(value)), {})
 
     @property
     def data(self) -> Any:
@@ -137,8 +137,9 @@ class PointerTensor(ObjectPointer, ShellMethods):
         set_attribute(self, name, value)
 
     def clone(self, *, memory_format: torch.memory_format | None = None) -> Any:
-        """Return a second tensor at the worker, with the same values."""
-        return call(torch.Tensor.clone, (self,), {} if memory_format is None else {"memory_format": memory_format})
+        """Return a pointer with the same id to a copy of the remote tensor, at its worker."""
+        options = {} if memory_format is None else {"memory_format": memory_format}
+        return keep_ids(self, call(torch.Tensor.clone, (self,), options))
 
     def get_class_attributes(self) -> dict[str, Any]:
         """Return the attributes that results inherit."""
@@ -249,7 +250,7 @@ pointer_kinds["tensor"] = PointerTensor
 
 def require_pointer(obj: object) -> ObjectPointer:
     """Return the pointer inside an object, or raise."""
-    found = getattr(obj, "child", obj)
+    found = below(obj)
     if not isinstance(found, ObjectPointer):
         raise InvalidTensorForRemoteGetError(obj)
     return found

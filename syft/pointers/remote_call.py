@@ -11,7 +11,7 @@ import torch
 from syft.core.context import refuse_while_recording
 from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.references import ObjectMeta, SameAs, TensorMeta
-from syft.core.tensor import AbstractTensor
+from syft.core.tensor import AbstractTensor, below
 from syft.core.trees import SCALARS, iter_tensors, map_tensors, rebuild_tuple
 from syft.exceptions import TensorsNotCollocatedError, UnsupportedOperationError
 from syft.hook.allowed_functions import name_of
@@ -129,7 +129,7 @@ class Results:
 
 def call_object(name: str, pointer: ObjectPointer, args: object, kwargs: object, carries_local: bool = False) -> Any:
     """Run a call on a remote object that is no tensor; wrappers of arguments are removed, results are wrapped."""
-    inner_args, inner_kwargs = map_tensors(lambda leaf: getattr(leaf, "child", leaf), (args, kwargs))
+    inner_args, inner_kwargs = map_tensors(below, (args, kwargs))
     result = call_by_name(name, (pointer, *inner_args), inner_kwargs, carries_local)
     return map_tensors(wrapped, result)
 

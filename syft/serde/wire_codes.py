@@ -41,6 +41,7 @@ from syft.pointers.string_pointer import StringPointer
 from syft.serde.msgpack import exception_serde, native_serde, numpy_serde, torch_serde
 from syft.serde.registry import Screen, TypeCodec, refuse, register
 from syft.tensors.additive_shared import AdditiveSharingTensor
+from syft.tensors.autograd import AutogradTensor
 from syft.tensors.crt_precision import CRTPrecisionTensor
 from syft.tensors.large_precision import LargePrecisionTensor
 from syft.tensors.logging import LoggingTensor
@@ -99,6 +100,7 @@ CODES: dict[int, type | str] = {
     65: AdditiveSharingTensor,
     66: PolynomialTensor,
     67: PrivateTensor,
+    74: AutogradTensor,
     75: PaillierTensor,
     80: ObjectPointer,
     81: PointerTensor,

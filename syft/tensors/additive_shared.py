@@ -15,7 +15,7 @@ from syft.core.id_provider import ObjectId, is_id
 from syft.core.labels import check_labels
 from syft.core.providers import providers
 from syft.core.references import TensorMeta
-from syft.core.tensor import AbstractTensor, Level
+from syft.core.tensor import AbstractTensor, Level, keep_ids
 from syft.core.wide_int import WideInt
 from syft.exceptions import SyftError
 from syft.pointers.multi_pointer import PointerGroup
@@ -165,8 +165,10 @@ class AdditiveSharingTensor(PointerGroup, Viewable):
         return self
 
     def clone(self, *, memory_format: torch.memory_format | None = None) -> AdditiveSharingTensor:
-        """Copy each share at its party."""
-        return self.like({party: pointer.clone() for party, pointer in self.child.items()})
+        """Copy each share at its party; the ids stay the same."""
+        made = self.like({party: pointer.clone() for party, pointer in self.child.items()})
+        keep_ids(self, made)
+        return made
 
     def positive(self) -> Any:
         """Return 1 for each value that is not negative, else 0; shared."""

@@ -19,12 +19,14 @@ from syft.core.providers import providers
 from syft.core.tensor import AbstractTensor
 from syft.exceptions import InvalidTensorForRemoteGetError, SyftError, UnsupportedOperationError
 from syft.hook import base
+from syft.hook.autograd_mark import carry_marks, mark, mark_of
 from syft.hook.syft_tensor import refresh, swap
 from syft.pointers.moves import Move, check_differentiable
 from syft.pointers.multi_pointer import MultiPointerTensor
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.tensors.additive_shared import refuse_own_parties
+from syft.tensors.autograd import AutogradTensor
 from syft.tensors.identity import link_of, require_link
 from syft.tensors.private import PrivateTensor, check_private, private_link
 
@@ -65,7 +67,7 @@ class TorchTensor:
             *location: the worker or workers; each receives a copy.
             inplace: become the pointer instead of returning a new one (one worker only).
             user: the user who sends, for a private tensor; a node reads it from the connection.
-            local_autograd: refused: gradients are computed where the data is.
+            local_autograd: put an AutogradTensor over the pointer; gradients are still computed where the data is.
             preinitialize_grad: give the tensor a gradient of zeros first.
             no_wrap: return the bare PointerTensor.
             garbage_collect_data: whether the remote tensor is deleted with its last pointer; by default it is, unless
@@ -78,12 +80,6 @@ class TorchTensor:
         recorded = _sent_to_role(self, location)
         if recorded is not None:
             return recorded
-        if local_autograd:
-            raise UnsupportedOperationError(
-                "send(local_autograd=True)",
-                "torch.Tensor",
-                "Autograd runs where the data is: call loss.backward().",
-            )
         if preinitialize_grad and self.grad is None:
             self.grad = torch.zeros_like(self)
         refuse_own_parties(link_of(self), _flatten(location))
@@ -107,8 +103,10 @@ class TorchTensor:
             multi = MultiPointerTensor(children=pointers)
             return multi if no_wrap else multi.wrap()
         if no_wrap:
-            return pointers[0]
+            return AutogradTensor(pointers[0]) if local_autograd else pointers[0]
         shell = pointers[0].wrap()
+        if local_autograd:
+            shell = AutogradTensor(preinitialize_grad=preinitialize_grad).on(shell)
         if isinstance(self, torch.nn.Parameter):
             shell._is_param = True
         if not inplace:
@@ -135,7 +133,12 @@ class TorchTensor:
             **kwargs: passed to the link below.
         """
         link = require_link(self, "get")
-        if isinstance(link, ObjectPointer | PrivateTensor):
+        noted = mark_of(self)
+        if noted is not None and noted.is_gradient:
+            link = link.copy()  # the tensor keeps its gradient
+        if isinstance(link, AutogradTensor):
+            fetched = link.child.get(*args, user=user, reason=reason, **kwargs)
+        elif isinstance(link, ObjectPointer | PrivateTensor):
             fetched = link.get(user=user, reason=reason, **kwargs)
         else:
             check_private(self, user)
@@ -144,6 +147,8 @@ class TorchTensor:
             fetched = fetched.wrap()
             if self.requires_grad and self.is_leaf:
                 fetched.requires_grad_()
+            if noted is not None:
+                mark(fetched)
         if not inplace:
             return fetched
         swap(self, fetched)
@@ -172,7 +177,7 @@ class TorchTensor:
             if link.reshaped:
                 refresh(self)
             return self
-        return moved.wrap() if isinstance(moved, PointerTensor) else moved
+        return carry_marks(self, moved.wrap()) if isinstance(moved, PointerTensor) else moved
 
     def move_(self: Any, location: Location, requires_grad: bool = False) -> Any:
         """Move the remote data to another worker; this pointer then points there."""
@@ -202,7 +207,7 @@ class TorchTensor:
 
     def copy(self: Any) -> Any:
         """Return a copy with a new id, at the worker that holds the data."""
-        return self.clone()
+        return torch.Tensor.clone(self)
 
     def attr(self, attr_name: str) -> Any:
         """Return an attribute of this tensor, or a pointer to the attribute of the remote one."""

@@ -43,8 +43,8 @@ class PlaceHolder(AbstractTensor):
 
     def instantiate(self, tensor: object) -> PlaceHolder:
         """Set the tensor of this placeholder; a wrapped placeholder is unwrapped first."""
-        if isinstance(tensor, providers.wrapper) and isinstance(tensor.child, PlaceHolder):
-            tensor = tensor.child
+        if isinstance(tensor, providers.wrapper) and isinstance(tensor.__dict__["child"], PlaceHolder):
+            tensor = tensor.__dict__["child"]
         self.child = tensor.child if isinstance(tensor, PlaceHolder) else tensor
         return self
 

@@ -152,7 +152,7 @@ class PolynomialTensor(AbstractTensor):
             x: an encrypted tensor; the error of its format is then added.
         """
         fitted = self.fitted(name)
-        link = x.child if isinstance(x, providers.wrapper) else x
+        link = x.__dict__["child"] if isinstance(x, providers.wrapper) else x
         if not isinstance(link, FixedPrecisionTensor):
             return fitted.error
         return fitted.error + float(providers.evaluator.error(fitted, link))
@@ -213,12 +213,12 @@ class _Evaluation(torch.autograd.Function):
     def forward(ctx: Any, x: Any, fitted: Fit) -> Any:
         ctx.fitted = fitted
         ctx.save_for_backward(x)
-        return providers.evaluator.evaluate(fitted, x.child).wrap()
+        return providers.evaluator.evaluate(fitted, x.__dict__["child"]).wrap()
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
         (x,) = ctx.saved_tensors
-        return grad * providers.evaluator.slope(ctx.fitted, x.child).wrap(), None
+        return grad * providers.evaluator.slope(ctx.fitted, x.__dict__["child"]).wrap(), None
 
 
 def _value(fitted: Fit, x: object) -> Any:
@@ -238,7 +238,7 @@ def _value(fitted: Fit, x: object) -> Any:
 
 
 def _of_chain(fitted: Fit, x: Any) -> Any:
-    link = x.child
+    link = x.__dict__["child"]
     if isinstance(link, PolynomialTensor):
         return type(link)(**link.get_class_attributes()).on(_value(fitted, link.child))
     if not isinstance(link, FixedPrecisionTensor):

@@ -25,7 +25,7 @@ from syft.core.id_provider import ObjectId
 from syft.core.labels import check_labels
 from syft.core.providers import providers
 from syft.core.references import TensorMeta
-from syft.core.tensor import Level
+from syft.core.tensor import Level, below, keep_ids
 from syft.exceptions import SyftError
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.views import Viewable
@@ -149,7 +149,7 @@ class FixedPrecisionTensor(Viewable):
 
     @data.setter
     def data(self, value: object) -> None:
-        self.child = getattr(value, "child", value)
+        self.child = below(value)
 
     def attr(self, attr_name: str) -> Any:
         """Return an attribute of this link."""
@@ -233,8 +233,10 @@ class FixedPrecisionTensor(Viewable):
         return self
 
     def clone(self, *, memory_format: torch.memory_format | None = None) -> FixedPrecisionTensor:
-        """Return a copy of this link and of its child."""
-        return self.like(self.child.clone())
+        """Return a copy of this link and of its child, with the same ids."""
+        made = self.like(self.child.clone())
+        keep_ids(self, made)
+        return made
 
     def __repr__(self) -> str:
         digits = {2: "bits", 10: "decimals"}.get(self.base, f"digits of base {self.base}")

@@ -24,7 +24,7 @@ import torch
 from syft.core.dispatch import forward, function_name, run
 from syft.core.id_provider import ObjectId, is_id
 from syft.core.labels import add_tags, check_labels, description_of, set_description, tags_of
-from syft.core.tensor import AbstractTensor
+from syft.core.tensor import AbstractTensor, below
 from syft.core.trees import iter_tensors
 from syft.exceptions import GetNotPermittedError, SendNotPermittedError, SyftError
 from syft.hook import base
@@ -129,7 +129,7 @@ class PrivateTensor(AbstractTensor):
     def float_precision(self) -> Any:
         """Decode the child; it stays private."""
         decoded = self.child.float_precision()
-        return type(self)(**self.get_class_attributes()).on(getattr(decoded, "child", decoded), wrap=False)
+        return type(self)(**self.get_class_attributes()).on(below(decoded), wrap=False)
 
     float_prec = float_precision
 

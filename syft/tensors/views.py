@@ -97,7 +97,7 @@ class Viewable(AbstractTensor):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """Copy the child; the copy is not a view."""
-        return self.clone()
+        return self.copy()
 
     def _store(self, value: object, source: Viewable | None) -> None:
         """Set a new child, and update the parent and every view except `source`."""

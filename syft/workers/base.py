@@ -259,7 +259,7 @@ class BaseWorker(Sender, EntryPoints, AbstractWorker):
 
     def request_is_remote_tensor_none(self, pointer: ObjectPointer) -> bool:
         """Return whether a remote object is None."""
-        pointer = getattr(pointer, "child", pointer)
+        pointer = pointer.__dict__.get("child", pointer)
         return bool(self.stream_to(pointer.location).is_none(pointer.ref()))
 
     @staticmethod
@@ -269,7 +269,7 @@ class BaseWorker(Sender, EntryPoints, AbstractWorker):
 
     def request_remote_tensor_shape(self, pointer: ObjectPointer) -> torch.Size:
         """Return the shape of a remote tensor."""
-        pointer = getattr(pointer, "child", pointer)
+        pointer = pointer.__dict__.get("child", pointer)
         meta: TensorMeta = self.stream_to(pointer.location).describe(pointer.ref())
         return meta.shape
 

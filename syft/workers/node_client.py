@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId, is_id
+from syft.core.tensor import below
 from syft.exceptions import AuthenticationError, InvalidUserError, SyftError
 from syft.hosting.client import HostingClient
 from syft.pointers.object_pointer import ObjectPointer
@@ -114,7 +115,7 @@ class NodeClient(WebsocketClientWorker, HostingClient):
             The request. Once it is approved, `request.get()` returns the copies that were sealed when you asked.
         """
         named = tuple(map(str, objects)) if isinstance(objects, dict) else None
-        pointers = [getattr(one, "child", one) for one in (objects.values() if isinstance(objects, dict) else objects)]
+        pointers = [below(one) for one in (objects.values() if isinstance(objects, dict) else objects)]
         if not all(isinstance(one, ObjectPointer) and one.location is self for one in pointers):
             raise SyftError(f"request() requires pointers to objects at {self.id!r}.")
         return request_together(pointers, str(reason), named)

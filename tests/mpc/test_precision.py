@@ -272,7 +272,7 @@ def test_division_by_zero():
 
 
 def test_values_are_not_given_out():
-    x = torch.tensor([1.5]).fix_prec()
+    x = torch.tensor([1.5, 2.0]).fix_prec()
     for read in (bool, float, int, lambda t: t.item(), lambda t: [1, 2][t], lambda t: x.tolist(), lambda t: t.numpy()):
         with pytest.raises(ValueError, match="can't be converted to boolean values or Python numbers"):
             read(x)
@@ -492,3 +492,13 @@ def test_plans_on_encoded_tensors(cast):
     assert scale(x.fix_prec().share(bob, alice, crypto_provider=carol)).get().float_precision().item() == pytest.approx(
         0, abs=4e-3
     )
+
+
+def test_data_can_be_assigned():
+    x = torch.tensor([1.0, 2.0]).fix_prec()
+    x.data = torch.tensor([3.0, 4.0]).fix_prec(precision_fractional=5)
+    assert x.float_prec().tolist() == [3, 4] and x.child.precision_fractional == 3
+    x.data = torch.tensor([5.0, 6.0])
+    assert x.float_prec().tolist() == [5, 6]
+    with pytest.raises(UnsupportedOperationError, match=r"Setting .data of shape \(1,\) on shape \(2,\)"):
+        x.data = torch.ones(1).fix_prec()

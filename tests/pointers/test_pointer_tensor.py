@@ -16,7 +16,6 @@ from syft.exceptions import (
     SpentPointerError,
     SyftError,
     TensorsNotCollocatedError,
-    UnsupportedOperationError,
     WorkerNotFoundError,
 )
 
@@ -353,8 +352,6 @@ def test_local_tensors_get_clear_errors(bob):
         x.send()
     with pytest.raises(WorkerNotFoundError, match="No worker 'nobody' is known here"):
         x.send("nobody")
-    with pytest.raises(UnsupportedOperationError, match="loss.backward"):
-        x.send(bob, local_autograd=True)
 
 
 def test_send_options(bob, alice):

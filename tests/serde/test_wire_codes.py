@@ -20,7 +20,7 @@ PINNED = """
     40 Tensor  41 Parameter  42 Size  43 device  44 dtype  45 memory_format  46 layout  47 ScriptModule
     48 ScriptFunction  49 TopLevelTracedModule  50 max
     60 SyftTensor  61 LoggingTensor  62 PlusIsMinusTensor  63 PlaceHolder  64 FixedPrecisionTensor
-    65 AdditiveSharingTensor  66 PolynomialTensor  67 PrivateTensor  75 PaillierTensor
+    65 AdditiveSharingTensor  66 PolynomialTensor  67 PrivateTensor  74 AutogradTensor  75 PaillierTensor
     80 ObjectPointer  81 PointerTensor  82 MultiPointerTensor  83 CallablePointer  84 StringPointer  85 ObjectWrapper
     86 Ref  87 TensorMeta  88 ObjectMeta  89 SameAs  90 PointerPlan  91 PointerProtocol
     100 Plan  101 State  102 Protocol  103 RoleProtocol

@@ -275,7 +275,7 @@ def _check_local(module: object, data_loader: object) -> None:
     """Reject remote modules and data, and say how to train them."""
     if not isinstance(module, nn.Module) or isinstance(module, torch.jit.ScriptModule):
         raise TrainingError(f"make_private needs a torch module, got a {type(module).__name__}.{_ELSEWHERE}")
-    inside = (getattr(tensor, "child", None) for tensor in (*module.parameters(), *module.buffers()))
+    inside = (tensor.__dict__.get("child") for tensor in (*module.parameters(), *module.buffers()))
     wrapped = next((child for child in inside if child is not None), None)
     if wrapped is not None:
         raise TrainingError(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import torch
 
-from syft.core.tensor import Level
+from syft.core.tensor import Level, below
 from syft.core.wide_int import WideInt
 from syft.exceptions import ProtocolError, UnsupportedOperationError
 from syft.mpc.runtime import client
@@ -25,7 +25,7 @@ WorkerOrId: TypeAlias = "BaseWorker | int | str"
 
 def link_of(value: object) -> AdditiveSharingTensor:
     """Return the link of a shared tensor, which may be wrapped."""
-    link = value if isinstance(value, AdditiveSharingTensor) else getattr(value, "child", None)
+    link = value if isinstance(value, AdditiveSharingTensor) else below(value)
     if isinstance(link, OddSharingTensor):
         raise UnsupportedOperationError("This", "shares modulo 2**64 - 1", "Only securenn.msb takes them.")
     if not isinstance(link, AdditiveSharingTensor):
@@ -43,7 +43,7 @@ def call(name: str, *given: SharedTensor, **options: object) -> Any:
 
 def known_to_all(value: PublicValue, model: AdditiveSharingTensor) -> AdditiveSharingTensor:
     """Return references to a value that every party has, and a helper does not; a plain one is sent to them."""
-    pointers: Any = value if isinstance(value, MultiPointerTensor) else getattr(value, "child", None)
+    pointers: Any = value if isinstance(value, MultiPointerTensor) else below(value)
     if not isinstance(pointers, MultiPointerTensor):
         plain: Any = value if isinstance(value, torch.Tensor) else torch.tensor(value)
         pointers = plain.send(*model.locations).child

@@ -15,6 +15,7 @@ import torch
 
 from syft.core.context import local_worker
 from syft.core.generator import local
+from syft.core.tensor import below
 from syft.mpc.compat.documented_api import (
     OddSharingTensor,
     PublicValue,
@@ -95,7 +96,7 @@ def msb(a_sh: SharedTensor) -> Any:
 
     Takes results of `share_convert`; shares modulo L are converted first.
     """
-    converted = a_sh if isinstance(a_sh, OddSharingTensor) else getattr(a_sh, "child", None)
+    converted = a_sh if isinstance(a_sh, OddSharingTensor) else below(a_sh)
     link = converted if isinstance(converted, OddSharingTensor) else link_of(a_sh)
     if len(link.child) == 2 and link is not converted:
         link = share_convert(link)

@@ -83,8 +83,8 @@ class _Realized:
 
         def real(leaf: object) -> object:
             if isinstance(leaf, SyftTensor):
-                link = self.link(leaf.child)
-                return leaf if link is leaf.child else self._once(leaf, lambda: make_shell(link, False))
+                link = self.link(leaf.__dict__["child"])
+                return leaf if link is leaf.__dict__["child"] else self._once(leaf, lambda: make_shell(link, False))
             if isinstance(leaf, AbstractTensor):
                 return self.link(leaf)
             return leaf.clone() if copied and type(leaf) is torch.Tensor else leaf

@@ -18,6 +18,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from syft.core import observers
+from syft.core.tensor import below
 from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.hook.module_path import module_place
@@ -122,7 +123,7 @@ class DryRun(TorchFunctionMode):
         """Return a symbolic result with the shape of the real one."""
         if getattr(getattr(function, "_schema", None), "is_mutable", False) or kwargs.get("out") is not None:
             return args[0]
-        models = [leaf.child if isinstance(leaf, SyftTensor) else leaf for leaf in iter_tensors((args, kwargs))]
+        models = [below(leaf) if isinstance(leaf, SyftTensor) else leaf for leaf in iter_tensors((args, kwargs))]
         model = max((leaf for leaf in models if is_link(leaf)), key=_is_private, default=None)
         if model is None:
             raise _Stop

@@ -15,13 +15,13 @@ import torch
 from syft.exceptions import UnsupportedOperationError
 from syft.mpc.protocols.exponential import edges
 from syft.mpc.rules.arithmetic import add, chain_rule, div, mul, reciprocal, sub
-from syft.mpc.rules.comparison import clamp, ge
+from syft.mpc.rules.comparison import absolute, clamp, ge, sign
 from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, rule
 from syft.mpc.rules.reduction import check_dtype, dims_of, total
 from syft.mpc.rules.types import AnyTensor, Dims, Link, Operation, Value
 from syft.mpc.values import ring_ops
 from syft.mpc.values.encoding import encode_plain
-from syft.mpc.values.function_tables import SLOPES, table_of
+from syft.mpc.values.function_tables import SLOPES, acos_factor, table_of
 
 Plain = Callable[[torch.Tensor], torch.Tensor]
 
@@ -133,6 +133,17 @@ def softplus(x: Link, beta: float = 1, threshold: float = 20) -> Link:
     return div(softplus(mul(x, beta)), beta)
 
 
+@rule(aten.asin.default)
+def asin(x: Link) -> Link:
+    """sign(x) (pi/2 - sqrt(1 - |x|) f(|x|)) with a smooth f; beyond -1 and 1 the value there."""
+    fmt, value = encoded(x, "asin"), content(x)
+    if not ring_ops.is_shared(value):
+        return fmt.link(on_plain(lambda v: v.clamp(-1, 1).asin(), value, fmt))
+    size = absolute(x)
+    rest = mul(sqrt(sub(1, size)), piecewise(size, "acos_factor", acos_factor))
+    return mul(sign(x), sub(math.pi / 2, rest))
+
+
 @rule(aten.logit.default)
 def logit(x: Link, eps: float | None = None) -> Link:
     """log(x / (1 - x)), with x clamped to [eps, 1 - eps] if eps is given."""
@@ -166,6 +177,7 @@ _COMPOSED: dict[Operation, Callable[[Link], Link]] = {
     aten.log1p.default: lambda x: log(add(x, 1)),
     aten.erfc.default: lambda x: sub(1, erf(x)),
     aten.tan.default: lambda x: div(sin(x), cos(x)),
+    aten.acos.default: lambda x: sub(math.pi / 2, asin(x)),
     aten.sinh.default: lambda x: mul(sub(exp(x), exp(mul(x, -1))), 0.5),
     aten.cosh.default: lambda x: mul(add(exp(x), exp(mul(x, -1))), 0.5),
 }

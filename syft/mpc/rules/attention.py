@@ -13,12 +13,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from syft.core.tensor import below
 from syft.hook.composed import composed
 from syft.mpc.rules.operands import is_link, is_minus_infinity
 
 
 def _is_private(tensor: torch.Tensor) -> bool:
-    return is_link(getattr(tensor, "child", None))
+    return is_link(below(tensor))
 
 
 def _masked(scores: Tensor, mask: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn import _reduction
 
-from syft.core.tensor import AbstractTensor
+from syft.core.tensor import AbstractTensor, below
 from syft.exceptions import UnsupportedOperationError
 from syft.hook.composed import composed
 from syft.mpc.ring import arithmetic
@@ -27,7 +27,26 @@ _Tensor: Any = torch.Tensor
 
 
 def _is_private(tensor: torch.Tensor) -> bool:
-    return is_link(getattr(tensor, "child", None))
+    return is_link(below(tensor))
+
+
+@composed(_Tensor.data.__set__)
+def set_data(x: torch.Tensor, value: torch.Tensor) -> None:
+    """Write the values of `x.data = value`, in the format of x; torch itself would only exchange empty memory."""
+    if tuple(value.shape) != tuple(x.shape):
+        raise UnsupportedOperationError(
+            f"Setting .data of shape {tuple(value.shape)} on shape {tuple(x.shape)}",
+            "encrypted tensors",
+            "Assign a new tensor instead.",
+        )
+    with torch.no_grad():
+        x.detach().copy_(value)
+
+
+@composed(torch.clone)
+def clone(input: Any, *, memory_format: torch.memory_format | None = None) -> Any:
+    """Return a copy with the same ids, as the method does."""
+    return input.clone()
 
 
 @composed(torch.logaddexp, _Tensor.logaddexp)
@@ -52,7 +71,7 @@ def nan_to_num_in_place(input: torch.Tensor, *args: object, **kwargs: object) ->
 @composed(torch.Tensor.__rdiv__, torch.Tensor.__rtruediv__)
 def number_over(x: torch.Tensor, number: Number) -> torch.Tensor:
     """Divide a public number by a tensor: torch multiplies by 1 / x, which does not fit in the finest formats."""
-    link = getattr(x, "child", None)
+    link = below(x)
     if isinstance(link, FixedPrecisionTensor) and link.scale > 1 << FACTOR_BITS + 10:
         return torch.div(torch.tensor(float(number)), x)
     return x.reciprocal() * number
@@ -216,7 +235,7 @@ def gaussian_nll_loss(
     **options: Any,
 ) -> torch.Tensor:  # fmt: skip
     """Return (log(var) + (x - t)^2 / var) / 2; private variances are not checked, and are clamped to one unit."""
-    link = getattr(var, "child", None)
+    link = below(var)
     if not isinstance(var, torch.Tensor):
         var = torch.full(tuple(input.shape), float(var))
     if not isinstance(link, AbstractTensor) and bool((var < 0).any()):

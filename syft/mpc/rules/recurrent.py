@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from syft.core.tensor import below
 from syft.exceptions import UnsupportedOperationError
 from syft.hook.composed import composed
 from syft.mpc.rules.operands import is_link
@@ -115,7 +116,7 @@ def _unpacked(data: Tensor, batch_sizes: torch.Tensor, value: float = 0.0) -> Te
 
 
 def _public(what: str, tensor: torch.Tensor) -> torch.Tensor:
-    if is_link(getattr(tensor, "child", None)):
+    if is_link(below(tensor)):
         raise UnsupportedOperationError(
             f"{what} with encrypted lengths",
             "encrypted tensors",

@@ -38,14 +38,27 @@ HINTS = {
 _NEVER = frozenset({"isclose", "sort", "topk", "median", "multilabel_margin_loss_forward"})
 
 
-_READING = tuple(
-    getattr(torch.Tensor, name)
-    for name in ("tolist", "numpy", "item", "__bool__", "__float__", "__int__", "__complex__", "__index__", "__array__")
-)
+_ONE_NUMBER = tuple(getattr(torch.Tensor, name) for name in ("item", "__bool__", "__float__", "__int__", "__complex__"))
+_READING = tuple(getattr(torch.Tensor, name) for name in ("tolist", "numpy", "__index__", "__array__"))
+
+
+def _read_number(function: Callable[..., Any]) -> Callable[[FixedPrecisionTensor], Any]:
+    """Return the rule that reads a fixed-precision tensor of one element, if its numbers are here."""
+
+    def read(x: FixedPrecisionTensor) -> Any:
+        if x.is_shared or x.shape.numel() != 1:
+            return refuse_number(x)
+        return function(x.float_precision())
+
+    return read
+
+
+for _function in _ONE_NUMBER:
+    FixedPrecisionTensor.implements(_function)(_read_number(_function))
 
 
 @FixedPrecisionTensor.implements(*_READING)
-@AdditiveSharingTensor.implements(*_READING)
+@AdditiveSharingTensor.implements(*_READING, *_ONE_NUMBER)
 @rule(aten._local_scalar_dense.default, aten.is_nonzero.default, in_place=False)
 def refuse_number(x: AnyTensor, *args: object, **kwargs: object) -> Link:
     """Refuse to read values, whether torch or the user does so."""
@@ -112,7 +125,7 @@ def fall_back(
         raise UnsupportedOperationError(public_name(function), cls.__name__, hint) from error
     if result is NotImplemented:
         raise UnsupportedOperationError(public_name(function), cls.__name__, _default_hint())
-    return map_tensors(lambda leaf: leaf.child if isinstance(leaf, shell) else leaf, result)
+    return map_tensors(lambda leaf: leaf.__dict__["child"] if isinstance(leaf, shell) else leaf, result)
 
 
 def _default_hint() -> str:

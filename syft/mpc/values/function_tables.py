@@ -99,6 +99,12 @@ def _mish_slope(x: torch.Tensor) -> torch.Tensor:
     return t + x * (1 - t * t) * torch.sigmoid(x)
 
 
+def acos_factor(x: torch.Tensor) -> torch.Tensor:
+    """Return acos(x) / sqrt(1 - x), which is smooth around 1."""
+    around = torch.where(x < 1, torch.acos(x.clamp(max=1)), torch.acosh(x.clamp(min=1)))
+    return torch.where(x == 1, math.sqrt(2), around / (1 - x).abs().sqrt())
+
+
 IDENTITY: Line = (1.0, 0.0)
 SHAPES: dict[str, FunctionShape] = {
     "sigmoid": FunctionShape(torch.sigmoid, -12, 12),
@@ -110,6 +116,7 @@ SHAPES: dict[str, FunctionShape] = {
     "softplus": FunctionShape(torch.nn.functional.softplus, -12, 12, above=IDENTITY),
     "log_sigmoid": FunctionShape(torch.nn.functional.logsigmoid, -12, 12, IDENTITY, (0, 0)),
     "mish": FunctionShape(torch.nn.functional.mish, -14, 14, above=IDENTITY),
+    "acos_factor": FunctionShape(acos_factor, 0, 1, (0, math.pi / 2), (0, math.sqrt(2))),
 }
 SLOPES: dict[str, Function] = {
     "gelu_slope": _gelu_slope,

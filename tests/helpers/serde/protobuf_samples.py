@@ -217,6 +217,7 @@ def chains(me: Any, bob: Any, alice: Any) -> dict[int, list[Any]]:
         64: [torch.tensor([1.5, -2.0]).fix_precision(base=2, precision_fractional=16).child, shared.child],
         65: [shared.child.child, torch.arange(3).share(bob, alice, crypto_provider=me, protocol="fss").child],
         66: [sy.PolynomialTensor(id=3).add_function("sigmoid", 3, [[-4, 0], [0, 4]]).on(torch.ones(2), wrap=False)],
+        74: [sy.AutogradTensor(torch.ones(2), id=5, tags=["#a"]), sy.AutogradTensor(shared.child.child, False)],
         67: [sy.PrivateTensor(id=4, allowed_users=["alice", 7], tags=["#p"]).on(torch.ones(2), wrap=False)],
         75: [torch.tensor([1.5, -2.0]).tag("#e").encrypt(key).child, torch.arange(2).encrypt(key).child + 1],
         175: [key],

@@ -1,4 +1,4 @@
-"""ShellMethods: a bare pointer has the methods that the hook adds to torch.Tensor: fix_precision, share, send, ...
+"""WrapperMethods: a bare pointer has the methods that the hook adds to torch.Tensor: fix_precision, share, send, ...
 
 The method of the wrapper does the work. Links in, links out: the result is the link that the wrapper would contain.
 """
@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from syft.core.providers import providers
-from syft.core.tensor import AbstractTensor
+from syft.core.tensor import AbstractTensor, below
 from syft.core.trees import map_tensors
 
 
-class ShellMethods(AbstractTensor):
+class WrapperMethods(AbstractTensor):
     """A link that also has the methods of its wrapper."""
 
     def __getattr__(self, name: str) -> Any:
@@ -29,7 +29,7 @@ class ShellMethods(AbstractTensor):
 
 
 def _link_in(value: object) -> Any:
-    return value.child if isinstance(value, providers.wrapper) else value
+    return below(value) if isinstance(value, providers.wrapper) else value
 
 
 def _method(link: Any, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
