@@ -142,7 +142,7 @@ class BackwardPass:
         for copy, before in zip(copies, earlier, strict=True):
             if before is not None:  # only the new part flows back
                 self._set_gradient(copy, None)
-        added = [None] * len(copies)
+        added: list[Any] = [None] * len(copies)
         try:
             differentiate()
             added = [self._gradient(copy) for copy in copies]
