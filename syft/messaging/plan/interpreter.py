@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import math
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -15,8 +17,9 @@ import torch
 from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor
 from syft.core.trees import iter_tensors, map_tensors
+from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.message import Operation
-from syft.messaging.plan.arguments import match
+from syft.messaging.plan.arguments import example_of, match
 from syft.messaging.plan.checks import function_for
 from syft.messaging.plan.commands import GRAD_MODE, OPTIMIZER_STEP
 from syft.messaging.plan.program import Program, map_pattern
@@ -32,6 +35,9 @@ MAX_CACHED = 256
 _MAX_GROUPS = 6
 # Sizes that are unlikely to be special for a program.
 _PRIMES = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
+# The most operations, elements of inputs and elements of the state of a program that is tried with real tensors.
+MAX_TRIAL = (300, 1 << 16, 1 << 20)
+DYNAMO = "torch._dynamo"  # which fake tensors import
 _lock = threading.RLock()
 
 
@@ -151,16 +157,59 @@ def _runs(program: Program, specs: Specs) -> bool:
 
 
 def _dry_run(program: Program, specs: Specs) -> Results:
-    """Return the specs of the results of the operations that run on fake tensors, up to the first that does not."""
+    """Return the specs of the results of the operations that run without values, up to the first that does not."""
+    if any(isinstance(placeholder.child, SyftTensor) for placeholder in program.state):
+        return []  # a remote or encoded state
+    if _is_small(program, specs) and DYNAMO not in sys.modules:
+        # Fake tensors take seconds to import, so a small program runs on real ones.
+        found = _trial_run(program, specs, torch.zeros)
+        # Otherwise shapes or errors may depend on values.
+        if found is not None and found == _trial_run(program, specs, torch.ones):
+            return found
+    return _fake_run(program, specs)
+
+
+def _fake_run(program: Program, specs: Specs) -> Results:
     found: Results = []
-    values: dict[int, Any] = {}
+    # Shapes that depend on values, and checks that fail, end the run.
     with contextlib.suppress(Exception), fake_tensors() as mode:
-        # Shapes that depend on values, a remote state, and checks that fail end the run.
         state = [mode.from_tensor(placeholder.child) for placeholder in program.state]
-        for number in run_steps(program, map(empty, specs), state, shape_functions(), values):
-            results = iter_tensors(program.operations[number].return_ids)
-            found.append(tuple(_spec_of(values[id(placeholder)]) for placeholder in results))
+        _collect(program, map(empty, specs), state, found)
     return found
+
+
+def _is_small(program: Program, specs: Specs) -> bool:
+    numels = sum(math.prod(spec.shape) for spec in specs), sum(p.child.numel() for p in program.state)
+    return len(program.operations) <= MAX_TRIAL[0] and numels[0] <= MAX_TRIAL[1] and numels[1] <= MAX_TRIAL[2]
+
+
+def _trial_run(program: Program, specs: Specs, make: Callable[..., torch.Tensor]) -> Results | None:
+    """Run a program on made tensors and copies of its state, as `_fake_run`; None if the values made it fail."""
+    found: Results = []
+    try:
+        _run_on_real(program, specs, make, found)
+    except torch.linalg.LinAlgError:
+        return None
+    except Exception:
+        return found
+    return found
+
+
+def _run_on_real(program: Program, specs: Specs, make: Callable[..., torch.Tensor], found: Results) -> None:
+    with warnings.catch_warnings(), torch.random.fork_rng(devices=()):
+        warnings.simplefilter("ignore")
+        inputs = [make(spec.shape, dtype=spec.dtype).requires_grad_(spec.requires_grad) for spec in specs]
+        state = [example_of(placeholder.child) for placeholder in program.state]
+        with torch.enable_grad():
+            _collect(program, inputs, state, found)
+
+
+def _collect(program: Program, inputs: Iterable[Any], state: Iterable[Any], found: Results) -> None:
+    """Run a program, and add the specs of the results of each operation."""
+    values: dict[int, Any] = {}
+    for number in run_steps(program, inputs, state, shape_functions(), values):
+        results = iter_tensors(program.operations[number].return_ids)
+        found.append(tuple(_spec_of(values[id(placeholder)]) for placeholder in results))
 
 
 def _spec_of(value: object) -> TensorMeta | None:
