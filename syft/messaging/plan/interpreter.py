@@ -22,6 +22,7 @@ from syft.messaging.message import Operation
 from syft.messaging.plan.arguments import example_of, match
 from syft.messaging.plan.checks import function_for
 from syft.messaging.plan.commands import GRAD_MODE, OPTIMIZER_STEP
+from syft.messaging.plan.executor import guarded
 from syft.messaging.plan.program import Program, map_pattern
 from syft.tensors.placeholder import PlaceHolder
 
@@ -146,22 +147,24 @@ def shape_functions(
     return lookup
 
 
-def results_of(program: Program, specs: Specs) -> Results:
-    """Return the specs of the results of each operation; empty tuples from the first one that depends on values."""
-    found = _dry_run(program, specs)
+def results_of(program: Program, specs: Specs, is_own: bool = False) -> Results:
+    """Return the specs of the results of each operation; empty tuples from the first one that depends on values.
+
+    A program that was recorded here (`is_own`) and is small runs on real tensors: fake ones take seconds to import.
+    """
+    found = _dry_run(program, specs, is_own)
     return found + [()] * (len(program.operations) - len(found))
 
 
-def _runs(program: Program, specs: Specs) -> bool:
-    return len(_dry_run(program, specs)) == len(program.operations)
+def _runs(program: Program, specs: Specs, is_own: bool) -> bool:
+    return len(_dry_run(program, specs, is_own)) == len(program.operations)
 
 
-def _dry_run(program: Program, specs: Specs) -> Results:
+def _dry_run(program: Program, specs: Specs, is_own: bool) -> Results:
     """Return the specs of the results of the operations that run without values, up to the first that does not."""
     if any(isinstance(placeholder.child, SyftTensor) for placeholder in program.state):
         return []  # a remote or encoded state
-    if _is_small(program, specs) and DYNAMO not in sys.modules:
-        # Fake tensors take seconds to import, so a small program runs on real ones.
+    if is_own and _is_small(program, specs) and DYNAMO not in sys.modules:
         found = _trial_run(program, specs, torch.zeros)
         # Otherwise shapes or errors may depend on values.
         if found is not None and found == _trial_run(program, specs, torch.ones):
@@ -188,7 +191,7 @@ def _trial_run(program: Program, specs: Specs, make: Callable[..., torch.Tensor]
     found: Results = []
     try:
         _run_on_real(program, specs, make, found)
-    except torch.linalg.LinAlgError:
+    except torch._C._LinAlgError:
         return None
     except Exception:
         return found
@@ -201,13 +204,21 @@ def _run_on_real(program: Program, specs: Specs, make: Callable[..., torch.Tenso
         inputs = [make(spec.shape, dtype=spec.dtype).requires_grad_(spec.requires_grad) for spec in specs]
         state = [example_of(placeholder.child) for placeholder in program.state]
         with torch.enable_grad():
-            _collect(program, inputs, state, found)
+            _collect(program, inputs, state, found, guarded)
 
 
-def _collect(program: Program, inputs: Iterable[Any], state: Iterable[Any], found: Results) -> None:
-    """Run a program, and add the specs of the results of each operation."""
+def _collect(
+    program: Program, inputs: Iterable[Any], state: Iterable[Any], found: Results, checked: Lookup | None = None
+) -> None:
+    """Run a program, and add the specs of the results of each operation; `checked` looks functions up with guards."""
     values: dict[int, Any] = {}
-    for number in run_steps(program, inputs, state, shape_functions(), values):
+    lookup = shape_functions()
+
+    def function_of(operation: Operation) -> Callable[..., Any] | None:
+        is_command = checked is None or operation.cmd_name in (GRAD_MODE, OPTIMIZER_STEP)
+        return lookup(operation) if is_command or checked is None else checked(operation)
+
+    for number in run_steps(program, inputs, state, function_of, values):
         results = iter_tensors(program.operations[number].return_ids)
         found.append(tuple(_spec_of(values[id(placeholder)]) for placeholder in results))
 
@@ -216,7 +227,7 @@ def _spec_of(value: object) -> TensorMeta | None:
     return TensorMeta(torch.Size(value.shape), value.dtype) if isinstance(value, torch.Tensor) else None
 
 
-def with_other_sizes(program: Program, specs: Specs) -> list[Specs]:
+def with_other_sizes(program: Program, specs: Specs, is_own: bool = False) -> list[Specs]:
     """Return further specs that the program runs with, each with one more size that differs.
 
     Candidates are the first dimensions of all inputs together, and dimensions of equal size, which may have to stay
@@ -225,12 +236,12 @@ def with_other_sizes(program: Program, specs: Specs) -> list[Specs]:
     sizes = {size for spec in specs for size in spec.shape}
     unused = [size for size in _PRIMES if size not in sizes]
     found = [specs]
-    if len(program.operations) > MAX_OPERATIONS or not _runs(program, specs):
+    if len(program.operations) > MAX_OPERATIONS or not _runs(program, specs, is_own):
         return []
     for dims in _groups(specs):
         for size in (unused[0], 2 * specs[dims[0][0]].shape[dims[0][1]]):
             resized = _resized(found[-1], dims, size)
-            if resized != found[-1] and _runs(program, resized):
+            if resized != found[-1] and _runs(program, resized, is_own):
                 found.append(resized)
                 unused = unused[1:]
                 break

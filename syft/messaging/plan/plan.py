@@ -98,7 +98,7 @@ class Plan(PlanBase):
         self.__dict__["state"] = state if state is not None else State(owner=owner)
         AbstractObject.__init__(self, id=id, owner=owner, tags=tags, description=description)
         ObjectStorage.__init__(self, name)
-        kind = type(forward_func if isinstance(forward_func, torch.nn.Module) else self)
+        kind: type[object] = type(forward_func if isinstance(forward_func, torch.nn.Module) else self)
         self.name = name or getattr(forward_func, "__name__", None) or kind.__name__
         self.__dict__["__qualname__"] = self.__name__
         self.include_state = include_state
