@@ -20,9 +20,8 @@ from syft.core.trees import iter_tensors, map_tensors
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.message import Operation
 from syft.messaging.plan.arguments import example_of, match
-from syft.messaging.plan.checks import function_for
+from syft.messaging.plan.checks import function_for, guarded
 from syft.messaging.plan.commands import GRAD_MODE, OPTIMIZER_STEP
-from syft.messaging.plan.executor import guarded
 from syft.messaging.plan.program import Program, map_pattern
 from syft.tensors.placeholder import PlaceHolder
 
@@ -191,7 +190,7 @@ def _trial_run(program: Program, specs: Specs, make: Callable[..., torch.Tensor]
     found: Results = []
     try:
         _run_on_real(program, specs, make, found)
-    except torch._C._LinAlgError:
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
         return None
     except Exception:
         return found
