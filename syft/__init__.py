@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from syft import _gc_pause
+from syft import _gc_pause, _later_names
 from syft import _sigint as _sigint  # before the imports that take long
 from syft import codes as codes
 from syft import config as config
@@ -96,6 +96,8 @@ if TYPE_CHECKING:
     from syft import serde as serde
     from syft import workers as workers
     from syft.grid.websocket_server import WebsocketServerWorker as WebsocketServerWorker
+    from syft.hook.torch_hook import make_hook as make_hook
+    from syft.messaging.plan.translation import TranslationTarget as TranslationTarget
 
     local_worker: BaseWorker | None
 
@@ -164,6 +166,7 @@ __all__ = [
 
 _base.worker_factory[:] = [VirtualWorker]
 _install()
+_later_names.install()
 _publish(__name__, globals(), __all__)
 _gc_pause.end()
 
@@ -173,8 +176,6 @@ _COMPUTED = ("local_worker", "torch", "framework")
 _LAZY = {"WebsocketServerWorker": "syft.grid.websocket_server"}
 # Public packages that are no names of `__all__`; the first three hold the module paths of 0.2.
 _PACKAGES = ("execution", "frameworks", "generic", "grid", "hook", "messaging", "serde", "workers")
-
-# Documented names that are not implemented yet.
 
 if not TYPE_CHECKING:  # a type checker would accept any name
 
@@ -187,6 +188,10 @@ if not TYPE_CHECKING:  # a type checker would accept any name
             found = getattr(importlib.import_module(_LAZY[name]), name)
             _publish(__name__, {name: found}, [name])
             return found
+        if name in _later_names.ELSEWHERE:
+            return _later_names.find(name)
+        if name in _later_names.GONE:
+            _later_names.refuse(__name__, name)
         raise AttributeError(f"module 'syft' has no attribute {name!r}", name=name)
 
 

@@ -28,6 +28,10 @@ MOVED: dict[str, str] = {
     "syft.generic.pointers.string_pointer": "syft.pointers.string_pointer",
     "syft.generic.pointers.pointer_plan": "syft.pointers.pointer_plan",
     "syft.generic.pointers.pointer_protocol": "syft.pointers.pointer_protocol",
+    "syft.generic.abstract.object": "syft.core.object",
+    "syft.generic.abstract.sendable": "syft.core.object",
+    "syft.generic.abstract.syft_serializable": "syft.core.object",
+    "syft.generic.abstract.tensor": "syft.core.tensor",
     "syft.generic.object": "syft.core.object",
     "syft.generic.tensor": "syft.core.tensor",
     "syft.generic.object_storage": "syft.core.object_storage",
@@ -74,6 +78,7 @@ MOVED: dict[str, str] = {
     "syft.execution.state": "syft.messaging.plan.state",
     "syft.execution.placeholder": "syft.tensors.placeholder",
     "syft.execution.protocol": "syft.messaging.protocol",
+    "syft.execution.role": "syft.messaging.protocol.role",
     "syft.execution.translation": "syft.messaging.plan.translation",
     # workers
     "syft.workers.websocket_server": "syft.grid.websocket_server",

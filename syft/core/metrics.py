@@ -16,7 +16,9 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from syft._later_names import refuse
 
 _active: list[MessageCount] = []
 _lock = threading.Lock()
@@ -82,3 +84,11 @@ def record(sender: object, receiver: object, size: int, waited: bool) -> None:
     """Note one message from a worker to another."""
     for count in list(_active):
         count._add(sender, receiver, size, waited)
+
+
+if not TYPE_CHECKING:  # a type checker would accept any name
+
+    def __getattr__(name: str) -> object:
+        if name == "NetworkMonitor":
+            refuse(__name__, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)

@@ -137,6 +137,9 @@ class AbstractObject(Bufferizable):
         return obj
 
 
+# Names of later 0.2 releases.
+AbstractSendable = AbstractObject
+SyftSerializable = Bufferizable
 register_leaf(AbstractObject)
 
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
 
 from syft.core.context import local_worker
-from syft.exceptions import GetNotPermittedError, SpentPointerError, SyftError
+from syft.exceptions import GetNotPermittedError, SpentPointerError, SyftError, UnsupportedOperationError
 from syft.hook import base
 from syft.hook.autograd_mark import ZERO_GRADIENT, AutogradMark, carry_marks, mark
 from syft.hook.optimizers import note_movement
@@ -96,6 +96,9 @@ def _fetched(remote: list[Any]) -> list[Any]:
         swap_all(list(zip(remote[: len(fetched)], fetched, strict=True)))  # the fetched tensors are not lost
         raise
     return fetched
+
+
+_ENCODING = ("base", "precision_fractional", "field", "kappa")
 
 
 class ModuleMethods:
@@ -216,6 +219,35 @@ class ModuleMethods:
     fix_precision_ = fix_prec = fix_prec_ = fix_precision
     float_precision_ = float_prec = float_prec_ = float_precision
     share_ = share
+
+    def encrypt(
+        self, inplace: bool = True, protocol: str = "mpc", workers: Sequence[object] = (), **options: Any
+    ) -> Any:
+        """Encode and share every parameter and buffer in one call; `decrypt` is the reverse.
+
+        Args:
+            inplace: encrypt this module; otherwise a copy of it.
+            protocol: "mpc", or the comparison protocol: "beaver", "snn", "fss".
+            workers: the parties, two workers or more.
+            **options: those of `fix_precision` and of `share`.
+        """
+        if not workers:
+            raise SyftError("encrypt() needs workers: model.encrypt(workers=[alice, bob], crypto_provider=carol).")
+        if protocol not in ("mpc", "beaver", "snn", "fss"):
+            raise UnsupportedOperationError(f"encrypt(protocol={protocol!r})", "a module", "Use protocol='mpc'.")
+        module: Any = self if inplace else copy.deepcopy(self)
+        encoding = {name: options.pop(name) for name in _ENCODING if name in options}
+        chosen = {} if protocol == "mpc" else {"protocol": protocol}
+        return module.fix_precision(**encoding).share(*workers, **chosen, **options)
+
+    def decrypt(self, inplace: bool = True) -> Any:
+        """Fetch and decode every parameter and buffer.
+
+        Args:
+            inplace: decrypt this module; otherwise a copy of it.
+        """
+        module: Any = self if inplace else copy.deepcopy(self)
+        return module.get().float_precision()
 
     def move(self, destination: object) -> Any:
         """Move the remote module to another worker, in place."""

@@ -132,7 +132,8 @@ class SyftTensor(ShellMethods, torch.Tensor):
     def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
         return f"(Wrapper)>{self.child!r}"
 
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return f"(Wrapper)>{self.child!s}"
 
     @property
     def child(self) -> AbstractTensor:

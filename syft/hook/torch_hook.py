@@ -221,3 +221,15 @@ class TorchHook(FrameworkHook):
 def _public(classes: list[type]) -> list[tuple[str, Any]]:
     """Return the public names of some classes, and their values."""
     return [(name, value) for cls in classes for name, value in vars(cls).items() if not name.startswith("_")]
+
+
+def make_hook(namespace: dict[str, Any] | None = None) -> TorchHook:
+    """Make the TorchHook, as later 0.2 releases do: `sy.make_hook(globals())` sets the variable `hook`.
+
+    Args:
+        namespace: the variables that `hook` is added to.
+    """
+    hook = TorchHook(_torch)
+    if namespace is not None:
+        namespace["hook"] = hook
+    return hook

@@ -243,9 +243,16 @@ class ObjectPointer(AbstractObject):
         return f"[{type(self).__name__} | {me}:{short_id(self.id)} -> {there}]"
 
     def __repr__(self) -> str:
+        return self._text(with_shape=False)
+
+    def __str__(self) -> str:
+        return self._text(with_shape=True)
+
+    def _text(self, with_shape: bool) -> str:
+        """Return the text of this pointer; an object with labels has a line for each, and for its shape."""
         text = self._head()
         shape = f"Shape: {self._meta.shape}" if isinstance(self._meta, TensorMeta) else ""
-        if shape and not self.tags and not self.description:
+        if with_shape and shape and not self.tags and not self.description:
             text += f" {shape}"
         if self.lease.spent:
             text += f" (spent: {self.lease.spent})"

@@ -220,6 +220,8 @@ class PointerPlan(ObjectPointer):
         targets = ", ".join(f"{p._location.id}:{short_id(p._id_at_location)}" for p in self.pointers())
         return f"[PointerPlan | {getattr(self._owner, 'id', None)}:{short_id(self.id)} -> {targets}]"
 
+    __str__ = __repr__
+
 
 def _unwrapped(leaf: object) -> Any:
     """Return the link in a wrapper; a local tensor is detached."""

@@ -104,7 +104,7 @@ def format_pointer(function: Callable[..., Any], args: tuple[Any, ...], kwargs: 
     pointer, spec = args
     if spec and not pointer.tensor_meta().shape:
         return format(pointer.item(), spec)
-    return format(f"(Wrapper)>{pointer!r}", spec)
+    return format(f"(Wrapper)>{pointer!s}", spec)
 
 
 @rule(_Tensor.type)

@@ -151,6 +151,11 @@ class BaseWorker(Sender, EntryPoints, AbstractWorker):
             if isinstance(tensor, torch.Tensor):
                 tensor.__dict__["_syft_owner"] = self
 
+    @property
+    def _tensors(self) -> dict[ObjectId, Any]:
+        """The tensors among the objects held, by id."""
+        return {obj_id: obj for obj_id, obj in self._objects.items() if isinstance(obj, torch.Tensor)}
+
     def resolve(self, ref: Ref) -> Any:
         """Return the object behind a pointer that was sent to the worker it points at.
 

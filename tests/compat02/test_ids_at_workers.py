@@ -28,7 +28,8 @@ def process_worker():
 
 @pytest.fixture(scope="module")
 def websocket_worker():
-    with websocket_server("ids-websocket") as server:
+    held = "t = torch.ones(2); t.id = 4242; worker.load_data([t])"
+    with websocket_server("ids-websocket", prepare=held) as server:
         worker = WebsocketClientWorker(hook, "localhost", server.port, id="ids-websocket")
         yield worker
         worker.close()
@@ -168,6 +169,16 @@ def test_pl2_ids_of_another_process_are_looked_up(process_worker, websocket_work
         assert isinstance(worker, RemoteWorker) and worker._may_hold(x.id) is None
         first, second = x.send(worker), x.send(worker)
         assert first.id_at_location == 123456789 != second.id_at_location
+
+
+def test_pl2_an_id_that_the_worker_took_itself_is_replaced(websocket_worker):
+    x = torch.tensor([7.0])
+    x.id = 4242
+    pointers = [x.send(websocket_worker), *me.send_many([x, torch.tensor([8.0])], websocket_worker)]
+    assert 4242 not in {pointer.id_at_location for pointer in pointers}
+    assert [pointer.get().item() for pointer in pointers] == [7.0, 7.0, 8.0]
+    (found,) = websocket_worker.search([4242])
+    assert found.copy().get().tolist() == [1.0, 1.0]
 
 
 def test_pl2_sending_a_fresh_tensor_does_not_wait(process_worker):

@@ -33,7 +33,8 @@ def worker(request, make_worker):
 
 def test_t12_a_pointer_is_one_line_with_its_shape(bob):
     pointer = torch.ones(3, 4).send(bob)
-    for text in (repr(pointer), str(pointer), f"{pointer}"):
+    assert FORM.fullmatch(repr(pointer))
+    for text in (str(pointer), f"{pointer}"):
         assert FORM.match(text) and text.endswith("Shape: torch.Size([3, 4])")
         assert "\n" not in text and len(text) < 100
     assert "Shape: torch.Size([4, 3])" in str(pointer.T @ pointer @ pointer.T)
@@ -43,6 +44,7 @@ def test_t12_a_pointer_is_one_line_with_its_shape(bob):
 def test_t12_the_text_of_a_pointer_with_tags_has_a_line_for_each_label(bob):
     torch.ones(84, 13).tag("#X", "#boston").describe("The input\nin two lines").send(bob)
     (found,) = bob.search("#boston")
+    assert str(found) == repr(found)
     lines = str(found).split("\n\t")
     assert FORM.fullmatch(lines[0])
     assert lines[1:] == ["Tags: #X #boston", "Shape: torch.Size([84, 13])", "Description: The input"]

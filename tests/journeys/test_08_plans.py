@@ -124,6 +124,6 @@ def test_nothing_is_left(devices, nothing_left):
     assert len(devices[0]._objects) == 4
     del pointer, result
     plan.pointers.clear()
-    assert len(devices[0]._objects) == 2  # the data it was made with
+    assert len(devices[0]._objects) == 3  # the data it was made with, and the plan, which stays
     devices[0].clear_objects()
     nothing_left(devices[0])

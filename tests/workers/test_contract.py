@@ -188,6 +188,7 @@ def test_plans_run_and_can_be_fetched(worker):
     assert torch.equal(pointer(torch.ones(2).send(worker)).get(), torch.full((2,), 2.0))
     fetched = sy.local_worker.fetch_plan(pointer.id_at_location, worker)
     assert torch.equal(fetched(torch.ones(2)), torch.full((2,), 2.0))
+    pointer.delete()  # a plan stays until then
 
 
 def test_calls_run_in_the_order_they_were_made(worker):

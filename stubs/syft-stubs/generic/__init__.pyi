@@ -1,4 +1,5 @@
 # Made by scripts/stubs.
+from syft.generic import abstract as abstract
 from syft.generic import frameworks as frameworks
 from syft.generic import id_provider as id_provider
 from syft.generic import metrics as metrics

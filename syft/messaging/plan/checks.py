@@ -16,6 +16,8 @@ from syft.config import current
 from syft.core.trees import iter_tensors
 from syft.exceptions import CommandNotAllowedError, MalformedPlanError, UnsupportedOperationError
 from syft.hook.allowed_functions import function_of
+from syft.hook.guards import GUARDS, guard_call
+from syft.hook.size_bounds import bound_size_tensors, bound_sizes, may_take_sizes
 from syft.messaging.message import Operation
 from syft.messaging.plan.commands import (
     COMMANDS,
@@ -49,6 +51,24 @@ def function_for(name: str) -> Callable[..., Any]:
     if function is None or function in VALUE_READS:
         raise CommandNotAllowedError(repr(name[:100]), "it is not allowed in a plan.")
     return function
+
+
+def guarded(operation: Operation) -> Callable[..., Any]:
+    """Return the function of an operation, with the checks of its arguments, if it has any."""
+    name = operation.cmd_name
+    function = function_for(name)
+    sized = may_take_sizes(name, operation.cmd_args, operation.cmd_kwargs)
+    if not sized and name not in GUARDS:
+        return function
+
+    def checked(*args: object, **kwargs: object) -> Any:
+        if sized:
+            bound_sizes(name, args, kwargs)
+            bound_size_tensors(name, args, kwargs)
+        guard_call(name, args, kwargs)
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def check(program: Program, optimizers: int = 0) -> None:

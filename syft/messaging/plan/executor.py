@@ -15,11 +15,9 @@ import torch
 from syft.core.callsite import describe_line
 from syft.core.trees import iter_tensors
 from syft.exceptions import PlanMismatchError, TensorsNotCollocatedError
-from syft.hook.guards import GUARDS, guard_call
-from syft.hook.size_bounds import bound_size_tensors, bound_sizes, may_take_sizes
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.message import Operation
-from syft.messaging.plan.checks import function_for
+from syft.messaging.plan.checks import guarded
 from syft.messaging.plan.commands import GRAD_MODE, OPTIMIZER_STEP
 from syft.messaging.plan.optimizers import step
 from syft.messaging.plan.program import Program
@@ -154,24 +152,6 @@ class _CodeWriter:
         name = f"{prefix}{len(self.namespace)}"
         self.namespace[name] = value
         return name
-
-
-def guarded(operation: Operation) -> Callable[..., Any]:
-    """Return the function of an operation, with the checks of its arguments, if it has any."""
-    name = operation.cmd_name
-    function = function_for(name)
-    sized = may_take_sizes(name, operation.cmd_args, operation.cmd_kwargs)
-    if not sized and name not in GUARDS:
-        return function
-
-    def checked(*args: object, **kwargs: object) -> Any:
-        if sized:
-            bound_sizes(name, args, kwargs)
-            bound_size_tensors(name, args, kwargs)
-        guard_call(name, args, kwargs)
-        return function(*args, **kwargs)
-
-    return checked
 
 
 def read_mode() -> bool | None:

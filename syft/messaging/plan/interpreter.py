@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import math
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -15,9 +17,10 @@ import torch
 from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor
 from syft.core.trees import iter_tensors, map_tensors
+from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.message import Operation
-from syft.messaging.plan.arguments import match
-from syft.messaging.plan.checks import function_for
+from syft.messaging.plan.arguments import example_of, match
+from syft.messaging.plan.checks import function_for, guarded
 from syft.messaging.plan.commands import GRAD_MODE, OPTIMIZER_STEP
 from syft.messaging.plan.program import Program, map_pattern
 from syft.tensors.placeholder import PlaceHolder
@@ -32,6 +35,9 @@ MAX_CACHED = 256
 _MAX_GROUPS = 6
 # Sizes that are unlikely to be special for a program.
 _PRIMES = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
+# The most operations, elements of inputs and elements of the state of a program that is tried with real tensors.
+MAX_TRIAL = (300, 1 << 16, 1 << 20)
+DYNAMO = "torch._dynamo"  # which fake tensors import
 _lock = threading.RLock()
 
 
@@ -140,34 +146,87 @@ def shape_functions(
     return lookup
 
 
-def results_of(program: Program, specs: Specs) -> Results:
-    """Return the specs of the results of each operation; empty tuples from the first one that depends on values."""
-    found = _dry_run(program, specs)
+def results_of(program: Program, specs: Specs, is_own: bool = False) -> Results:
+    """Return the specs of the results of each operation; empty tuples from the first one that depends on values.
+
+    A program that was recorded here (`is_own`) and is small runs on real tensors: fake ones take seconds to import.
+    """
+    found = _dry_run(program, specs, is_own)
     return found + [()] * (len(program.operations) - len(found))
 
 
-def _runs(program: Program, specs: Specs) -> bool:
-    return len(_dry_run(program, specs)) == len(program.operations)
+def _runs(program: Program, specs: Specs, is_own: bool) -> bool:
+    return len(_dry_run(program, specs, is_own)) == len(program.operations)
 
 
-def _dry_run(program: Program, specs: Specs) -> Results:
-    """Return the specs of the results of the operations that run on fake tensors, up to the first that does not."""
+def _dry_run(program: Program, specs: Specs, is_own: bool) -> Results:
+    """Return the specs of the results of the operations that run without values, up to the first that does not."""
+    if any(isinstance(placeholder.child, SyftTensor) for placeholder in program.state):
+        return []  # a remote or encoded state
+    if is_own and _is_small(program, specs) and DYNAMO not in sys.modules:
+        found = _trial_run(program, specs, torch.zeros)
+        # Otherwise shapes or errors may depend on values.
+        if found is not None and found == _trial_run(program, specs, torch.ones):
+            return found
+    return _fake_run(program, specs)
+
+
+def _fake_run(program: Program, specs: Specs) -> Results:
     found: Results = []
-    values: dict[int, Any] = {}
+    # Shapes that depend on values, and checks that fail, end the run.
     with contextlib.suppress(Exception), fake_tensors() as mode:
-        # Shapes that depend on values, a remote state, and checks that fail end the run.
         state = [mode.from_tensor(placeholder.child) for placeholder in program.state]
-        for number in run_steps(program, map(empty, specs), state, shape_functions(), values):
-            results = iter_tensors(program.operations[number].return_ids)
-            found.append(tuple(_spec_of(values[id(placeholder)]) for placeholder in results))
+        _collect(program, map(empty, specs), state, found)
     return found
+
+
+def _is_small(program: Program, specs: Specs) -> bool:
+    numels = sum(math.prod(spec.shape) for spec in specs), sum(p.child.numel() for p in program.state)
+    return len(program.operations) <= MAX_TRIAL[0] and numels[0] <= MAX_TRIAL[1] and numels[1] <= MAX_TRIAL[2]
+
+
+def _trial_run(program: Program, specs: Specs, make: Callable[..., torch.Tensor]) -> Results | None:
+    """Run a program on made tensors and copies of its state, as `_fake_run`; None if the values made it fail."""
+    found: Results = []
+    try:
+        _run_on_real(program, specs, make, found)
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
+        return None
+    except Exception:
+        return found
+    return found
+
+
+def _run_on_real(program: Program, specs: Specs, make: Callable[..., torch.Tensor], found: Results) -> None:
+    with warnings.catch_warnings(), torch.random.fork_rng(devices=()):
+        warnings.simplefilter("ignore")
+        inputs = [make(spec.shape, dtype=spec.dtype).requires_grad_(spec.requires_grad) for spec in specs]
+        state = [example_of(placeholder.child) for placeholder in program.state]
+        with torch.enable_grad():
+            _collect(program, inputs, state, found, guarded)
+
+
+def _collect(
+    program: Program, inputs: Iterable[Any], state: Iterable[Any], found: Results, checked: Lookup | None = None
+) -> None:
+    """Run a program, and add the specs of the results of each operation; `checked` looks functions up with guards."""
+    values: dict[int, Any] = {}
+    lookup = shape_functions()
+
+    def function_of(operation: Operation) -> Callable[..., Any] | None:
+        is_command = checked is None or operation.cmd_name in (GRAD_MODE, OPTIMIZER_STEP)
+        return lookup(operation) if is_command or checked is None else checked(operation)
+
+    for number in run_steps(program, inputs, state, function_of, values):
+        results = iter_tensors(program.operations[number].return_ids)
+        found.append(tuple(_spec_of(values[id(placeholder)]) for placeholder in results))
 
 
 def _spec_of(value: object) -> TensorMeta | None:
     return TensorMeta(torch.Size(value.shape), value.dtype) if isinstance(value, torch.Tensor) else None
 
 
-def with_other_sizes(program: Program, specs: Specs) -> list[Specs]:
+def with_other_sizes(program: Program, specs: Specs, is_own: bool = False) -> list[Specs]:
     """Return further specs that the program runs with, each with one more size that differs.
 
     Candidates are the first dimensions of all inputs together, and dimensions of equal size, which may have to stay
@@ -176,12 +235,12 @@ def with_other_sizes(program: Program, specs: Specs) -> list[Specs]:
     sizes = {size for spec in specs for size in spec.shape}
     unused = [size for size in _PRIMES if size not in sizes]
     found = [specs]
-    if len(program.operations) > MAX_OPERATIONS or not _runs(program, specs):
+    if len(program.operations) > MAX_OPERATIONS or not _runs(program, specs, is_own):
         return []
     for dims in _groups(specs):
         for size in (unused[0], 2 * specs[dims[0][0]].shape[dims[0][1]]):
             resized = _resized(found[-1], dims, size)
-            if resized != found[-1] and _runs(program, resized):
+            if resized != found[-1] and _runs(program, resized, is_own):
                 found.append(resized)
                 unused = unused[1:]
                 break

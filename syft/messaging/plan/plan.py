@@ -28,6 +28,7 @@ from syft.messaging.plan.executor import Compiled, on_links
 from syft.messaging.plan.operations import program_of
 from syft.messaging.plan.plan_base import PlanBase
 from syft.messaging.plan.program import Argument, Program, from_rows, too_many_operations
+from syft.messaging.plan.record.autograd import with_gradients
 from syft.messaging.plan.record.build import record
 from syft.messaging.plan.record.module_binding import ModuleBinding, used_by
 from syft.messaging.plan.state import CAPTURED, State
@@ -97,7 +98,7 @@ class Plan(PlanBase):
         self.__dict__["state"] = state if state is not None else State(owner=owner)
         AbstractObject.__init__(self, id=id, owner=owner, tags=tags, description=description)
         ObjectStorage.__init__(self, name)
-        kind = type(forward_func if isinstance(forward_func, torch.nn.Module) else self)
+        kind: type[object] = type(forward_func if isinstance(forward_func, torch.nn.Module) else self)
         self.name = name or getattr(forward_func, "__name__", None) or kind.__name__
         self.__dict__["__qualname__"] = self.__name__
         self.include_state = include_state
@@ -142,10 +143,12 @@ class Plan(PlanBase):
 
         Args:
             *args: examples, of the kinds and numbers of dimensions that the plan will be called with.
-            **kwargs: examples by name; `trace_autograd` is ignored, gradients are always recorded.
+            **kwargs: examples by name. With `trace_autograd=True` every argument of floats gets a gradient from
+                `backward()`, not only tensors that require one.
         """
-        kwargs.pop("trace_autograd", None)
         function = self._function()
+        if kwargs.pop("trace_autograd", False):
+            function = with_gradients(function)
         self._declare_again()
         last = (self.state,) if self.include_state else ()
         declared = [p for p in self.state.state_placeholders if CAPTURED not in p.tags]

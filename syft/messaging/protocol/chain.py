@@ -101,7 +101,7 @@ class Protocol(AbstractProtocol):
             if len(self.plans) > MAX_PLANS:
                 raise ValueError(f"A protocol has at most {MAX_PLANS} plans, not {len(self.plans)}.")
             known = {id(pair): step for pair, step in zip(before, self._steps, strict=True)}
-            self.steps = [known.pop(id(pair), None) or _step(pair) for pair in self.plans]
+            self.steps = [known.pop(id(pair)) if id(pair) in known else _step(pair) for pair in self.plans]
         return self._steps
 
     @steps.setter

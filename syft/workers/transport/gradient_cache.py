@@ -134,7 +134,7 @@ class GradientCache:
                     and part.obj_id is not None
                 ):
                     self._join(part.obj_id)
-        elif kind is m.ObjectMessage:
+        elif isinstance(message, m.ObjectMessage):
             self._forget_all(message.obj_id)  # an earlier object had the same id
         elif kind is m.ObjectRequestMessage:
             self.forget(message.contents[0])

@@ -86,6 +86,7 @@ class Summary:
         count = len(plan.program.inputs)
         if self._examples and len(self._examples) != count:
             raise TypeError(f"The plan {plan.name!r} takes {count} tensors, got {len(self._examples)}.")
+        self._is_own = bool(plan._lines)  # recorded here, not received
         self._parameters = {id(p) for p in plan.program.state if not p.tags & NOT_PARAMETERS}
 
     @functools.cached_property
@@ -94,9 +95,9 @@ class Summary:
         program, examples = self._program, self._examples
         if not examples:
             return [""] * len(program.inputs), [[]] * len(program.operations)
-        resized = [examples, *with_other_sizes(program, examples)][-1]
-        results = results_of(program, examples)
-        others = results if resized is examples else results_of(program, resized)
+        resized = [examples, *with_other_sizes(program, examples, self._is_own)][-1]
+        results = results_of(program, examples, self._is_own)
+        others = results if resized is examples else results_of(program, resized, self._is_own)
         return _spec_texts(examples, resized), list(map(_spec_texts, results, others))
 
     @functools.cached_property

@@ -8,14 +8,14 @@ from typing import Any
 from syft.exceptions import MalformedPlanError, SerdeError
 from syft.messaging.plan.translation.export import PlanTranslatorExport
 from syft.messaging.plan.translation.torchscript import PlanTranslatorTorchscript
-from syft.messaging.plan.translation.translator import PlanTranslator
+from syft.messaging.plan.translation.translator import PlanTranslator, TranslationTarget
 
 KINDS: dict[str, type[PlanTranslator]] = {cls.kind: cls for cls in (PlanTranslatorTorchscript, PlanTranslatorExport)}
 
 
 def _translator_of(kind: object) -> Any:
-    """Return a translator by its class or the name of its kind."""
-    name = getattr(kind, "kind", kind)
+    """Return a translator by its class, the name of its kind, or a member of TranslationTarget."""
+    name = kind.value if isinstance(kind, TranslationTarget) else getattr(kind, "kind", kind)
     if type(name) is not str or name not in KINDS:
         raise ValueError(f"There is no translation {str(name)[:60]!r}. Choose one of {', '.join(KINDS)}.")
     return KINDS[name]
@@ -82,6 +82,12 @@ class Translatable:
     def translations(self) -> dict[str, bytes]:
         """The translations by kind, as the bytes of a file; empty once the state has changed."""
         return dict(self._translations.to_rows(self.state))
+
+    @property
+    def torchscript(self) -> Any:
+        """The translation to TorchScript, loaded; None without one: `plan.add_translation("torchscript")`."""
+        kind = PlanTranslatorTorchscript.kind
+        return self.get_translation(kind) if kind in self.translations else None
 
     def add_translation(self, kind: object, *examples: object) -> Any:
         """Translate the plan for workers without this library; returns the plan.

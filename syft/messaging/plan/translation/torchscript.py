@@ -108,12 +108,13 @@ def is_tracing() -> bool:
 @contextlib.contextmanager
 def not_tracing() -> Iterator[None]:
     """Hide calls from torch.jit.trace inside a `with` block."""
-    before = torch._C._get_tracing_state()
-    torch._C._set_tracing_state(None)  # type: ignore[arg-type]
+    internals: Any = torch._C
+    before = internals._get_tracing_state()
+    internals._set_tracing_state(None)
     try:
         yield
     finally:
-        torch._C._set_tracing_state(before)
+        internals._set_tracing_state(before)
 
 
 def run_while_tracing(program: Program, inputs: Sequence[Any]) -> Any:

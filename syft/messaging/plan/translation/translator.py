@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 import keyword
 import re
@@ -40,6 +41,14 @@ COMMON: Functions = {
 }
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
 _MODULE_NAMES = frozenset(dir(torch.nn.Module()))
+
+
+class TranslationTarget(enum.Enum):
+    """The kinds of translations, by the names of later 0.2 releases; `plan.add_translation` takes them."""
+
+    TORCHSCRIPT = "torchscript"
+    TORCH_EXPORT = "torch.export"
+    TENSORFLOW_JS = "tfjs"  # refused
 
 
 class PlanModule(torch.nn.Module):
