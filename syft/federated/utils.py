@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from syft.core.tensor import Level
+from syft.core.tensor import Level, below
 from syft.exceptions import TensorsNotCollocatedError
 from syft.federated.dataloader import FederatedDataLoader
 from syft.hook.syft_tensor import SyftTensor
@@ -61,7 +61,7 @@ def scale_model(model: Any, scale: float) -> Any:
 
 def _with_own_memory(parameter: Any) -> Any:
     """Give a parameter a copy of its values, so that tensors noted before (`before = p.data`) keep theirs."""
-    if not isinstance(parameter, SyftTensor) or parameter.child.level is Level.API:  # links below autograd copy anyway
+    if not isinstance(parameter, SyftTensor) or below(parameter).level is Level.API:  # links below autograd copy anyway
         parameter.data = parameter.detach().clone()
     return parameter
 

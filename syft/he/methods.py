@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from syft.core.labels import description_of, tags_of
+from syft.core.tensor import below
 from syft.exceptions import CommandNotAllowedError, SyftError, UnsupportedOperationError
 from syft.he import ciphertexts as c
 from syft.he.paillier import Modulus, modulus_from_bytes, modulus_of
@@ -23,7 +24,7 @@ ENCRYPT = "syft.encrypt_paillier"
 def encrypt_tensor(tensor: torch.Tensor, public_key: object) -> Any:
     """Return a tensor of ciphertexts; the plain tensor stays as it is."""
     key = modulus_of(public_key)
-    link = tensor.child if isinstance(tensor, SyftTensor) else None
+    link = below(tensor) if isinstance(tensor, SyftTensor) else None
     if isinstance(link, MultiPointerTensor):
         children = [call_by_name(ENCRYPT, (pointer, key.to_bytes()), {}) for pointer in link.child.values()]
         return MultiPointerTensor(children=children).wrap()
@@ -44,7 +45,7 @@ def _encrypted(tensor: torch.Tensor, key: Modulus) -> Any:
 
 def decrypt_tensor(tensor: torch.Tensor, private_key: object) -> torch.Tensor:
     """Return the plain tensor."""
-    link = tensor.child if isinstance(tensor, SyftTensor) else None
+    link = below(tensor) if isinstance(tensor, SyftTensor) else None
     if isinstance(link, PointerTensor | MultiPointerTensor):
         raise SyftError("decrypt() runs where the private key is, and keys never travel. Use ptr.get().decrypt(key).")
     if not isinstance(link, PaillierTensor):

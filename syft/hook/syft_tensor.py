@@ -174,7 +174,7 @@ class SyftTensor(ShellMethods, torch.Tensor):
 
     def transpose(self, *dims: Any, **named: Any) -> Any:
         """Exchange two dimensions; without arguments, which torch itself refuses, the link decides."""
-        if dims or named or self.child.level is Level.ATEN:
+        if dims or named or self.__dict__["child"].level is Level.ATEN:
             return _Tensor.transpose(self, *dims, **named)
         return SyftTensor.__torch_function__(torch.Tensor.transpose, (SyftTensor,), (self,), {})
 

@@ -30,7 +30,7 @@ from syft.core.id_provider import ObjectId
 from syft.core.labels import check_labels
 from syft.core.providers import providers
 from syft.core.references import TensorMeta
-from syft.core.tensor import AbstractTensor
+from syft.core.tensor import AbstractTensor, below
 from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.tensors import big_integers as big
 from syft.tensors.additive_shared import AdditiveSharingTensor
@@ -332,7 +332,7 @@ def _checked(residues: object, base: object, precision_fractional: object) -> di
 
 
 def _as_residue(modulus: int, given: object) -> FixedPrecisionTensor:
-    link = given.child if isinstance(given, providers.wrapper) else given
+    link = below(given) if isinstance(given, providers.wrapper) else given
     if not isinstance(link, FixedPrecisionTensor) or "child" not in link.__dict__:
         raise SyftError(
             f"The residues modulo {modulus} must be a fixed-precision tensor, got a {type(given).__name__}. "
