@@ -22,6 +22,7 @@ ALIASES = {
     "InvalidTensorForRemoteGet": "InvalidTensorForRemoteGetError",
     "TensorsNotCollocatedException": "TensorsNotCollocatedError",
     "UnsupportedOperation": "UnsupportedOperationError",
+    "TranslationUnavailableError": "PlanTranslationError",
     "WorkerNotFoundException": "WorkerNotFoundError",
 }
 ERRORS = {cls for cls in vars(exceptions).values() if inspect.isclass(cls) and issubclass(cls, SyftError)}

@@ -187,5 +187,6 @@ class UndefinedProtocolTypePropertyError(SyftError, code="SY805"):
     """A property of a wire code is not set."""
 
 
-# The name of 0.2.
+# The names of 0.2.
 CompressionNotFoundException = CompressionNotFoundError
+TranslationUnavailableError = PlanTranslationError

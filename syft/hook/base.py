@@ -25,6 +25,21 @@ class FrameworkHook(ABC):
     @abstractmethod
     def __init__(self, framework_module: Any, local_worker: Any = None, is_client: bool = True) -> None: ...
 
+    @classmethod
+    @abstractmethod
+    def create_shape(cls, shape_dims: Any) -> Any:
+        """Return the shape of these sizes, as the framework writes it."""
+
+    @classmethod
+    @abstractmethod
+    def create_wrapper(cls, wrapper_type: object = None, *args: Any, **kwargs: Any) -> Any:
+        """Return the outer tensor of a chain."""
+
+    @classmethod
+    @abstractmethod
+    def create_zeros(cls, *shape: Any, dtype: Any = None, **kwargs: Any) -> Any:
+        """Return a tensor of zeros."""
+
     # Calls are routed by `__torch_function__`, so these return functions that also accept bare links.
 
     @staticmethod

@@ -79,3 +79,14 @@ class PlaceHolder(AbstractTensor):
         obj_id, tags, description, child = tensor_tuple
         check_labels(obj_id, tags, description)
         return PlaceHolder(owner=worker, id=obj_id, tags=tags, description=description, child=child)
+
+
+def tag_sort(keyword: str) -> Callable[[Any], int]:
+    """Return a sort key for placeholders, or pairs that end with one: the number in their tag `#<keyword>-<number>`."""
+    start = f"#{keyword}-"
+
+    def position(item: Any) -> int:
+        placeholder = item[-1] if isinstance(item, tuple) else item
+        return min((int(tag[len(start) :]) for tag in placeholder.tags if tag.startswith(start)), default=0)
+
+    return position

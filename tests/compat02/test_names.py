@@ -39,7 +39,10 @@ def test_absent_names_say_what_to_use(hook):
 
 def test_names_of_instances(hook):
     x = torch.ones(1).fix_prec()
-    assert isinstance(x.child, sy.FixedPrecisionTensor) and hook.local_worker.serializer == "torch"
+    assert isinstance(x.child, sy.FixedPrecisionTensor) and isinstance(hook.local_worker.serializer, str)
+    pointer = torch.ones(1).send(sy.VirtualWorker(hook, id="names", auto_add=False)).child
+    for module, name in OF_INSTANCES:
+        assert not module.endswith("pointer_tensor") or callable(getattr(pointer, name.partition(".")[2]))
 
 
 def test_t14_page_lists_every_name(hook):

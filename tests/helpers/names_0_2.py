@@ -22,14 +22,20 @@ BEGIN, END = "<!-- names: begin -->\n", "<!-- names: end -->\n"
 ABSENT: dict[str, str | None] = {
     "syft.KerasHook": "serve",
     "syft.TFECluster": "serve",
-    "syft.TFEWorker": "serve",
+    "syft.TFEWorker": "ProcessWorker",
     "syft.frameworks.keras": "serve",
-    "syft.workers.tfe": "serve",
+    "syft.workers.tfe": "ProcessWorker",
     "syft.generic.metrics.NetworkMonitor": "count_messages",
     "syft.exceptions.EmptyCryptoPrimitiveStoreError": None,
     "syft.frameworks.torch.tensors.interpreters.additive_shared.AdditiveSharingTensor.torch": None,
+    "syft.frameworks.torch.tensors.interpreters.autograd.AutogradTensor.torch": None,
     "syft.frameworks.torch.tensors.interpreters.build_gradients": None,
+    "syft.frameworks.torch.tensors.interpreters.crt_precision.CRTPrecisionTensor.torch": None,
+    "syft.frameworks.torch.tensors.interpreters.gradients_core.GradFunc.detail": None,
+    "syft.frameworks.torch.tensors.interpreters.gradients_core.GradFunc.simplify": None,
+    "syft.frameworks.torch.tensors.interpreters.gradients_core.get_mismatch_dims": None,
     "syft.frameworks.torch.tensors.interpreters.hook": None,
+    "syft.frameworks.torch.tensors.interpreters.paillier.PaillierTensor.torch": None,
     "syft.frameworks.torch.tensors.interpreters.precision.FixedPrecisionTensor.torch": None,
     "syft.frameworks.torch.tensors.interpreters.private.PrivateTensor.torch": None,
     "syft.generic.pointers.pointer_tensor.PointerTensor.keep": None,
@@ -38,7 +44,14 @@ ABSENT: dict[str, str | None] = {
     "torch.Tensor.value": None,
 }
 # Names that instances have, not their classes.
-OF_INSTANCES = {("torch.Tensor", "child"), ("syft.workers.base", "BaseWorker.serializer")}
+OF_INSTANCES = {
+    ("torch.Tensor", "child"),
+    ("syft.workers.base", "BaseWorker.serializer"),
+    *(
+        ("syft.generic.pointers.pointer_tensor", f"PointerTensor.{name}")
+        for name in ("fix_prec", "fix_precision", "float_prec", "float_precision", "share", "share_")
+    ),
+}
 
 
 def names() -> list[tuple[str, str]]:

@@ -35,6 +35,7 @@ from syft.messaging.plan.state import CAPTURED, State
 from syft.messaging.plan.translation import store as stored_translations
 from syft.messaging.plan.translation.torchscript import is_tracing, not_tracing, run_while_tracing
 from syft.tensors.placeholder import PlaceHolder
+from syft.tensors.placeholder import tag_sort as tag_sort
 
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
