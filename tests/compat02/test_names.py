@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import torch
 
 import syft as sy
@@ -49,12 +47,3 @@ def test_t14_page_lists_every_name(hook):
     """A failure means: run `python -m tests.helpers.names_0_2`."""
     page = PAGE.read_text()
     assert page[page.index(BEGIN) + len(BEGIN) : page.index(END)] == table()
-
-
-def test_t14_page_names_every_behaviour_that_has_a_test():
-    """The rows of the page link to tests by the ids in their names, so that no row outlives its behaviour."""
-    tests = "\n".join(path.read_text() for path in PAGE.parents[2].glob("tests/compat02/test_*.py"))
-    rows = re.findall(r"^\| ([A-Z]+-?[A-Z]?\d*) \|", PAGE.read_text(), re.MULTILINE)
-    assert len(rows) > 10
-    for row in rows:
-        assert re.search(rf"def test_{row.lower().replace('-', '_')}_", tests), row
