@@ -187,9 +187,11 @@ def _refuse_forged() -> NoReturn:
 
 
 def common_shape(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape that two operands are broadcast to, or raise torch's error."""
-    broadcast: Any = torch.broadcast_shapes
-    return tuple(broadcast(first, second))
+    """Return the shape that two operands are broadcast to; torch's own function imports much at its first call."""
+    try:
+        return np.broadcast_shapes(tuple(first), tuple(second))
+    except ValueError:
+        raise SyftError(f"Shapes {tuple(first)} and {tuple(second)} can't be broadcast together.") from None
 
 
 def spread(values: Array, shape: tuple[int, ...]) -> list[Any]:

@@ -326,6 +326,8 @@ def test_p1_in_place_calls_refuse_what_torch_refuses():
     for write in (lambda: x.add_(0.5), lambda: x.add_(torch.ones(3, 2)), lambda: x.__setitem__(0, 0.5)):
         with pytest.raises(SyftError, match="in place|broadcast"):
             write()
+    with pytest.raises(SyftError, match=r"\(2,\) and \(3,\) can't be broadcast"):
+        x + torch.ones(3)
     with pytest.raises(SyftError, match="expanded"):
         x[:1].expand(3).add_(1)
     with pytest.raises(UnsupportedOperationError, match="plain tensor"):
