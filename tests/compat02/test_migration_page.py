@@ -13,8 +13,8 @@ import syft as sy
 from syft import exceptions as e
 from syft.frameworks.torch.dp import pate
 from syft.messaging.message import ObjectMessage
-from tests.helpers.federated.samples import config
 from tests.helpers.names_0_2 import PAGE
+from tests.helpers.processes import end, start
 
 CHECKS = {}
 
@@ -195,7 +195,7 @@ def old_predictions(parties):
     model = nn.Linear(2, 1)
     prediction = model(torch.ones(1, 2)).sum()
     model.send(parties[0])
-    with pytest.raises(RuntimeError):
+    with pytest.raises(e.SyftError, match="Compute the prediction and the loss again"):
         prediction.backward()
 
 
@@ -243,8 +243,13 @@ def losses_of_evaluate(parties):
     data, target = torch.randn(10, 2), torch.randint(0, 2, (10,))
     worker.add_dataset(sy.BaseDataset(data, target), key="page")
     model = nn.Linear(2, 2)
-    made = config(model, batch_size=4)
-    made.send(worker)
+    loss = sy.Plan(forward_func=lambda pred, target: nn.functional.cross_entropy(pred, target))
+    settings = sy.TrainConfig(
+        model=sy.Plan(forward_func=model).build(data[:2]),
+        loss_fn=loss.build(model(data[:2]).detach(), target[:2]),
+        batch_size=4,
+    )
+    settings.send(worker)
     found = worker.evaluate("page")["loss"]
     assert found == pytest.approx(nn.functional.cross_entropy(model(data), target).item(), rel=1e-4)
 
@@ -276,10 +281,13 @@ def messages_as_bytes(parties):
 
 @row("`worker._objects` of a worker in another process")
 def objects_elsewhere(parties):
-    with sy.ProcessWorker(sy.hook, id="page-process") as worker:
+    worker = start("page-process")
+    try:
         pointer = torch.ones(1).tag("#page").send(worker)
         (found,) = worker._objects.values()
         assert found.location is worker and found.id_at_location == pointer.id_at_location
+    finally:
+        end(worker)
 
 
 @row("`repr(pointer)`")
