@@ -102,6 +102,12 @@ class ShellMethods:
         args, kwargs = current_form("sub_", args, kwargs)
         return _Tensor.sub_(self, *args, **kwargs)
 
+    def transpose(self: Any, *dims: Any, **named: Any) -> Any:
+        """Exchange two dimensions; without arguments, which torch itself refuses, the link decides."""
+        if dims or named or self.__dict__["child"].level is Level.ATEN:
+            return _Tensor.transpose(self, *dims, **named)
+        return type(self).__torch_function__(torch.Tensor.transpose, (type(self),), (self,), {})
+
     def __array__(self: Any, dtype: Any = None, copy: bool | None = None) -> Any:
         """Give the values to numpy, if the worker that holds them lets them go."""
         array = self.detach().numpy()

@@ -172,12 +172,6 @@ class SyftTensor(ShellMethods, torch.Tensor):
         """Take the place of another tensor (torch itself does not let this call be seen)."""
         return SyftTensor.__torch_function__(torch.Tensor.set_, (SyftTensor,), (self, *args), kwargs)
 
-    def transpose(self, *dims: Any, **named: Any) -> Any:
-        """Exchange two dimensions; without arguments, which torch itself refuses, the link decides."""
-        if dims or named or self.__dict__["child"].level is Level.ATEN:
-            return _Tensor.transpose(self, *dims, **named)
-        return SyftTensor.__torch_function__(torch.Tensor.transpose, (SyftTensor,), (self,), {})
-
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """Copy where the data is; a parameter stays one."""
         if id(self) not in memo:
