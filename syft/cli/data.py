@@ -163,12 +163,14 @@ def _export_whole(talk: ApiClient, object_id: str, file: Path) -> None:
 
 
 def _known_id(objects: Any, text: str) -> Any:
-    from syft.core.id_provider import find_named, parse_id
+    from syft.core.id_provider import all_named, parse_id
 
-    obj_id = find_named(parse_id(text), objects)
-    if obj_id is None:
+    found = all_named(parse_id(text), objects)
+    if not found:
         raise SyftError(f"No object {text!r} is held here. List them: python -m syft node data list")
-    return obj_id
+    if len(found) > 1:
+        raise SyftError(f"{text!r} names {len(found)} objects. Use all digits: python -m syft node data list")
+    return found[0]
 
 
 def _fetch(talk: ApiClient, object_id: str) -> tuple[Any, str | None]:

@@ -77,6 +77,12 @@ def find_named(word: ObjectId, ids: Collection[ObjectId]) -> ObjectId | None:
     return found[0] if len(found) == 1 else None
 
 
+def all_named(word: ObjectId, ids: Collection[ObjectId]) -> list[ObjectId]:
+    """Return all ids that a word names: itself, and those with these first digits. Decisions need exactly one."""
+    others = [obj_id for obj_id in list(ids) if obj_id != word and names_id(word, obj_id)]
+    return [word, *others] if word in ids else others
+
+
 def parse_id(text: str) -> ObjectId:
     """Return the id that a text stands for: a number if it is written as one, else the text itself.
 

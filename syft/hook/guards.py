@@ -47,6 +47,12 @@ def bottom(leaf: object) -> Any:
     return leaf
 
 
+def is_quantized(leaf: object) -> bool:
+    """Return whether the tensor at the end of a chain is quantized."""
+    found = bottom(leaf)
+    return isinstance(found, torch.Tensor) and not isinstance(found, SyftTensor) and found.is_quantized
+
+
 def guards(*names: str, by_values: bool = False) -> Callable[[Guard], Guard]:
     """Register a check for some calls; `by_values` says whether it looks at the values of tensors."""
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import syft as sy
+from syft.core.id_provider import short_id
 from syft.core.labels import TAGS
 from syft.exceptions import SyftError
 from syft.messaging import message as m
@@ -135,3 +136,27 @@ def test_a_plan_is_not_allowed_by_the_tag_of_another(hook, hospital, patients, t
     http(hospital, "DELETE", f"programs/{found[1]['id']}")
     http(hospital, "DELETE", f"objects/{good}")
     forget(hook, alice)
+
+
+def test_an_id_that_begins_another_is_not_taken_for_it(hook, hospital):
+    """Texts show the first digits of an id, and users choose the ids of their objects."""
+    client = hospital.connect(hook, "carol")
+    (table,) = client.search("#patients")
+    whole = table.id_at_location
+    forget(hook, client)
+    digits = int(short_id(whole))
+    for chosen in (digits, whole + 1):
+        with contextlib.closing(Visitor(hospital.url, hospital.tokens["bob"])) as visitor:
+            visitor.ask(m.ObjectMessage(torch.zeros(1), chosen, True))
+            try:
+                for method, path, body in (
+                    ("PUT", f"objects/{digits}/users", {"users": [], "public": False}),
+                    ("DELETE", f"objects/{digits}", None),
+                    ("PUT", "budget", {"data": str(digits), "epsilon": 1.0, "delta": 0.0}),
+                    ("GET", f"programs/code?object={digits}", None),
+                ):
+                    with pytest.raises(RuntimeError, match="409"):
+                        http(hospital, method, path, body)
+                http(hospital, "PUT", f"objects/{whole}/users", {"users": [], "public": False})
+            finally:
+                visitor.ask(m.ForceObjectDeleteMessage(chosen))

@@ -6,10 +6,14 @@ import torch
 from hypothesis import given
 
 import syft as sy
-from syft.exceptions import CommandNotAllowedError, SerdeError
+from syft.core.references import Ref
+from syft.exceptions import CommandNotAllowedError, MalformedPlanError, SerdeError
 from syft.grid.isolation.records.replay import ConfinedWorker
+from syft.hook.syft_tensor import make_shell
 from syft.messaging.message import ObjectMessage
+from syft.messaging.plan.state import State
 from syft.serde.protobuf.torch_serde import protobuf_tensor_deserializer, protobuf_tensor_serializer
+from syft.tensors.private import PrivateTensor
 
 pytestmark = pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
 RANGES = {torch.qint8: (-128, 127), torch.quint8: (0, 255), torch.qint32: (-(2**31), 2**31 - 1)}
@@ -78,6 +82,25 @@ def test_s4_calls_on_quantized_tensors_are_refused(make_worker, kind):
         with pytest.raises(CommandNotAllowedError, match=r"quantized tensor. Send x.dequantize"):
             call().get()
     assert same(q.get(), example())
+
+
+def test_s4_plans_and_links_lead_to_no_calls_on_quantized_tensors(hook, bob):
+    plan = sy.Plan(forward_func=lambda x: x.reshape(4)).build(torch.ones(2, 2)).send(bob)
+    with pytest.raises(CommandNotAllowedError, match=r"quantized tensor. Send x.dequantize"):
+        plan(example().send(bob)).get()
+    stream = hook.local_worker.stream_to(bob)
+    for obj_id, link in enumerate(
+        (sy.AutogradTensor(example()), PrivateTensor(allowed_users="me", child=example())), 81
+    ):
+        stream.store(make_shell(link, False), obj_id, True, None)
+        with pytest.raises(CommandNotAllowedError, match=r"quantized tensor. Send x.dequantize"):
+            stream.run("torch.Tensor.reshape", (Ref(obj_id), 4), {}, 90 + obj_id)
+            stream.synchronize()
+
+
+def test_s4_the_state_of_a_plan_is_not_quantized():
+    with pytest.raises(MalformedPlanError, match="quantized"):
+        State.detail(None, ((None, (), example()),))
 
 
 def test_s4_other_ways_to_quantize_are_refused():

@@ -12,6 +12,7 @@ import torch
 from syft.core.labels import printable
 from syft.core.object import Bufferizable
 from syft.exceptions import MalformedPlanError, SyftError
+from syft.hook.guards import is_quantized
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan.in_place import become, converted
 from syft.tensors.placeholder import PlaceHolder
@@ -185,6 +186,8 @@ def _entry(row: Any) -> PlaceHolder:
     name, kinds, tensor = row
     if not isinstance(tensor, torch.Tensor) or tensor.device.type == "meta":
         raise MalformedPlanError(f"The state of a plan must be tensors, got a {type(tensor).__name__}.")
+    if is_quantized(tensor):
+        raise MalformedPlanError("The state of a plan can't be quantized. Use x.dequantize().")
     if not (name is None or type(name) is str) or type(kinds) is not tuple or not KINDS.issuperset(kinds):
         raise MalformedPlanError("A tensor in the state of a plan has a name and kinds.")
     return PlaceHolder(tags={STATE, *kinds}, description=name, child=tensor)

@@ -15,7 +15,7 @@ from syft.core.trees import SCALARS, iter_tensors, map_tensors, register_leaf
 from syft.exceptions import CommandNotAllowedError, SyftError
 from syft.exceptions.notebook import hide_library
 from syft.hook.allowed_functions import function_of, register_command
-from syft.hook.guards import GUARDS, guard_call
+from syft.hook.guards import GUARDS, guard_call, is_quantized
 from syft.hook.size_bounds import bound_size_tensors, bound_sizes
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.message import Operation
@@ -24,6 +24,7 @@ from syft.pointers.multi_pointer import MultiPointerTensor
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.object_wrapper import ObjectWrapper
 from syft.pointers.pointer_plan import PLAN_CALLS
+from syft.pointers.pointer_tensor import MAKE_PRIVATE
 from syft.workers.access.policy import ALLOW_ALL, may_leave, releases_all
 from syft.workers.execution.copies import copy_tensor
 from syft.workers.execution.results import ResultStore as ResultStore
@@ -47,8 +48,11 @@ ATTRIBUTES = frozenset({"grad", "data", "T", "H", "mT", "mH", "real", "imag"})
 MAX_ATTRIBUTES = 8
 # Largest number of elements that the ranges among the arguments of a call may have.
 MAX_RANGE = 2**20
-# Calls on quantized tensors that workers run.
-_COPIES = frozenset({"torch.clone", "torch.Tensor.clone", "torch.detach", "torch.Tensor.detach"})
+# Calls on quantized tensors that workers run: they copy or label them.
+_OF_QUANTIZED = frozenset(
+    {"torch.clone", "torch.Tensor.clone", "torch.detach", "torch.Tensor.detach"}
+    | {"syft.tag", "syft.describe", "syft.keep_private", MAKE_PRIVATE}
+)
 
 
 def resolve(worker: BaseWorker, ref: Ref) -> Any:
@@ -108,16 +112,15 @@ def execute(worker: BaseWorker, session: Session, operation: Operation) -> Any:
 
 
 def _refuse_quantized(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Refuse a torch call on quantized tensors, other than to copy them: the guards are for plain tensors."""
+    """Refuse a call on quantized tensors, other than to copy or label them: the guards are for plain tensors."""
     for arg in args:
         kind = type(arg)
         if kind in SCALARS or (kind is torch.Tensor and not arg.is_quantized):
             continue
         if kind is list or kind is tuple or kind is dict:
             _refuse_quantized(name, tuple(iter_tensors(arg)), {})
-        elif isinstance(arg, torch.Tensor) and not isinstance(arg, SyftTensor) and arg.is_quantized:
-            if name not in _COPIES and not name.startswith("syft."):
-                raise CommandNotAllowedError(name, "an argument is a quantized tensor. Send x.dequantize() instead.")
+        elif is_quantized(arg) and name not in _OF_QUANTIZED:
+            raise CommandNotAllowedError(name, "an argument is a quantized tensor. Send x.dequantize() instead.")
     if kwargs:
         _refuse_quantized(name, tuple(kwargs.values()), {})
 

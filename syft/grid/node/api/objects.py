@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import torch
 from fastapi import APIRouter, HTTPException, Path, Query
 
-from syft.core.id_provider import MAX_ID_CHARS, ObjectId, find_named, parse_id
+from syft.core.id_provider import MAX_ID_CHARS, ObjectId, all_named, parse_id
 from syft.core.labels import description_of, printable, tags_of
 from syft.core.object_storage import ObjectOutline
 from syft.core.references import ObjectMeta, TensorMeta
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from syft.grid.node.node import Node
 
 _MAX_TEXT = 2000
+_MAX_LISTED = 10
 ObjectIdPath = Annotated[str, Path(min_length=1, max_length=MAX_ID_CHARS)]
 
 
@@ -52,7 +53,7 @@ def make_objects(node: Node) -> APIRouter:
         )
         return [_row(node, principal, *each) for each in itertools.islice(found, skip, skip + limit)]
 
-    @router.delete("/objects/{object_id:path}", status_code=204, responses=refusals(404))
+    @router.delete("/objects/{object_id:path}", status_code=204, responses=refusals(404, 409))
     def delete_object(
         object_id: str = Path(min_length=1, max_length=MAX_ID_CHARS), principal: Principal = owner
     ) -> None:
@@ -63,7 +64,7 @@ def make_objects(node: Node) -> APIRouter:
         store.note_departure(obj_id, "it was deleted by the owner of the node")
         node.audit.write(principal.user, "delete", obj_id=obj_id, allowed=True)
 
-    @router.put("/objects/{object_id:path}/users", status_code=204, responses=refusals(404))
+    @router.put("/objects/{object_id:path}/users", status_code=204, responses=refusals(404, 409))
     def share_object(given: Sharing, object_id: ObjectIdPath, principal: Principal = owner) -> None:
         """Replace the readers of a data set."""
         obj_id = find_id(node.worker.object_store.objects, object_id)
@@ -74,11 +75,24 @@ def make_objects(node: Node) -> APIRouter:
 
 
 def find_id(objects: Any, text: str) -> ObjectId:
-    """Return the id of an object, given as text: the text of a number means the number, or its first digits."""
-    obj_id = find_named(parse_id(text), objects)
-    if obj_id is None:
+    """Return the id of an object, given as text: the text of a number means the number, or its first digits.
+
+    Users choose ids, so a number may be the id of one object and the first digits of another's. That is refused.
+    """
+    found = all_named(parse_id(text), objects)
+    if not found:
         raise HTTPException(404, f"There is no object {printable(text)!r}.")
-    return obj_id
+    if len(found) > 1:
+        raise HTTPException(409, several(text, found))
+    return found[0]
+
+
+def several(text: str, found: list[ObjectId]) -> str:
+    """Return the error of a text that names several objects."""
+    listed = ", ".join(printable(obj_id) for obj_id in found[:_MAX_LISTED])
+    return (
+        f"{printable(text)!r} names {len(found)} objects: {listed}. Use all digits of one, or delete the other."
+    )
 
 
 def _row(node: Node, principal: Principal, obj_id: ObjectId, obj: object) -> ObjectRow:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, HTTPException, Query
 
-from syft.core.id_provider import MAX_ID_CHARS, find_named, parse_id
+from syft.core.id_provider import MAX_ID_CHARS, all_named, parse_id
 from syft.core.labels import printable, tags_of
 from syft.exceptions import SyftError
 from syft.grid.identity.names import user_name
@@ -116,15 +116,13 @@ def _find(node: Node, program_id: str) -> Rule:
 
 def _find_plan(node: Node, text: str) -> Item:
     """Return a published plan by its id or a tag; an ambiguous text is refused."""
-    word = parse_id(text)
-    found_id = find_named(word, node.worker.object_store.outlines())
-    named = word if found_id is None else found_id
+    named = all_named(parse_id(text), node.worker.object_store.outlines())
     items = [
         node.object_manager.item(obj_id)
         for obj_id, obj in node.worker.object_store.outlines().items()
-        if obj_id == named or text in tags_of(obj)
+        if obj_id in named or text in tags_of(obj)
     ]
-    found: list[Item] = [item for item in items if item is not None and (item.id == named or item.kind == "plan")]
+    found: list[Item] = [item for item in items if item is not None and (item.id in named or item.kind == "plan")]
     if not found:
         raise HTTPException(404, f"No published plan has the id or the tag {printable(text)!r}.")
     if len(found) > 1:
