@@ -39,10 +39,12 @@ class Move:
     Args:
         source: the tensor: a pointer to it, or the local tensor itself.
         copy: a pointer to the copy.
+        root: where passes enter the graph of the source; None if that has none.
     """
 
-    def __init__(self, source: Any, copy: Any) -> None:
+    def __init__(self, source: Any, copy: Any, root: Any) -> None:
         self.source = source
+        self.root = root
         # A second pointer with the same lease: the copy carries this move, and a cycle would delay its deletion.
         self.copy = type(copy)._attach(copy.lease, copy._owner, copy._meta)
         # A copy is made after everything that its source was computed from.
@@ -60,7 +62,7 @@ class Move:
         self.copy.lease.check()
         if self.source_worker is not None:
             self.source.lease.check()
-            for move in moves_of((self.source,)):
+            for move in moves_of((self.root,)):
                 move.check()
 
 
@@ -97,8 +99,7 @@ def carry(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any)
 def leads_back(moves: tuple[Move, ...], worker: object) -> bool:
     """Return whether a pass through moves comes to a worker, now or further back."""
     return any(
-        move.source_worker is worker
-        or (move.source_worker is not None and leads_back(moves_of((move.source,)), worker))
+        move.source_worker is worker or (move.source_worker is not None and leads_back(moves_of((move.root,)), worker))
         for move in moves
     )
 
@@ -179,17 +180,21 @@ class BackwardPass:
         gradients = [self._pending.pop(move) for move in moves]
         worker = moves[0].source_worker
         if worker is None:
-            return _add_local([(move.source, gradient.get()) for move, gradient in zip(moves, gradients, strict=True)])
+            return _add_local([(move, gradient.get()) for move, gradient in zip(moves, gradients, strict=True)])
         sent = [gradient._hand_over(worker) for gradient in gradients]
-        return self.add([(move.source, gradient) for move, gradient in zip(moves, sent, strict=True)])
+        return self.add([(move.source, move.root, new) for move, new in zip(moves, sent, strict=True)])
 
-    def add(self, pairs: list[tuple[Any, Any]]) -> None:
-        """Add gradients to remote tensors of one worker, and continue the pass through their graphs."""
-        follow = [(source, gradient) for source, gradient in pairs if source.tensor_meta().requires_grad]
-        for source, gradient in pairs:
-            if not source.tensor_meta().requires_grad:
+    def add(self, parts: list[tuple[Any, Any, Any]]) -> None:
+        """Add gradients to remote tensors of one worker, and continue the pass through their graphs.
+
+        Args:
+            parts: each tensor, the root of its graph (or None), and the gradient to add.
+        """
+        for source, root, gradient in parts:
+            if root is None:
                 known = source._grad()
                 self._set_gradient(source, gradient if known is None else known + gradient)
+        follow = [(root, gradient) for _, root, gradient in parts if root is not None]
         if follow:
             roots, seeds = (tuple(part) for part in zip(*follow, strict=True))
             # Another copy may lead back to the same graph, in this pass or in a later one.
@@ -197,19 +202,25 @@ class BackwardPass:
             self._differentiate(moves_of(roots), lambda: self._call(torch.autograd.backward, (roots,), options))
 
 
-def _add_local(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+def local_root(tensor: torch.Tensor) -> Any:
+    """Return where passes enter the graph of a local tensor as it is now; None if it has none."""
+    return torch.autograd.graph.get_gradient_edge(tensor) if tensor.requires_grad else None
+
+
+def _add_local(pairs: list[tuple[Move, torch.Tensor]]) -> None:
     """Add gradients to local tensors, and continue the pass through their graphs."""
-    follow = [(source, gradient) for source, gradient in pairs if source.requires_grad]
-    for source, gradient in pairs:
-        if not source.requires_grad:
+    follow = [(move.root, gradient) for move, gradient in pairs if move.root is not None]
+    for move, gradient in pairs:
+        if move.root is None:
+            source = move.source
             source.grad = gradient if source.grad is None else source.grad + gradient
     if follow:
         roots, seeds = zip(*follow, strict=True)
         torch.autograd.backward(roots, seeds, retain_graph=True)
 
 
-def link_local(local: torch.Tensor, source: Any, call: Callable[..., Any]) -> torch.Tensor:
-    """Make a fetched copy a leaf whose gradients continue at its source."""
+def link_local(local: torch.Tensor, source: Any, root: Any, call: Callable[..., Any]) -> torch.Tensor:
+    """Make a fetched copy a leaf whose gradients continue at its source, from the root of its graph on."""
 
     def go_back(gradient: torch.Tensor) -> None:
         if gradient.requires_grad:
@@ -219,7 +230,7 @@ def link_local(local: torch.Tensor, source: Any, call: Callable[..., Any]) -> to
         source.lease.check()
         backward = BackwardPass(call)
         sent = source._owner.send(gradient.detach(), source.location)
-        backward.add([(source, sent)])
+        backward.add([(source, root, sent)])
         backward.finish()
 
     local.requires_grad_()

@@ -178,13 +178,16 @@ class PointerTensor(ObjectPointer, WrapperMethods):
             return call(_Tensor.detach, (self,), {})._move_with_gradient(destination)
         copy = call(_Tensor.detach, (self,), {})
         moved = copy.get() if destination is self._owner else copy._hand_over(destination)
+        root = None
         if meta.requires_grad:
             call(_Tensor.retain_grad, (self,), {})  # it has a gradient afterwards, also if it is a result
+            with torch.enable_grad():
+                root = call(_Tensor.clone, (self,), {})  # calls that change this tensor later are no part of its graph
         if destination is self._owner:
-            return link_local(moved, self, call)
+            return link_local(moved, self, root, call)
         call(_Tensor.requires_grad_, (moved,), {})
         moved.reshaped = False
-        Move(self, moved)
+        Move(self, moved, root)
         return moved
 
     def _hand_over(self, destination: BaseWorker) -> PointerTensor:

@@ -21,7 +21,7 @@ from syft.exceptions import InvalidTensorForRemoteGetError, SyftError, Unsupport
 from syft.hook import base
 from syft.hook.autograd_mark import carry_marks, mark, mark_of
 from syft.hook.syft_tensor import refresh, swap
-from syft.pointers.moves import Move, check_differentiable
+from syft.pointers.moves import Move, check_differentiable, local_root
 from syft.pointers.multi_pointer import MultiPointerTensor
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_tensor import PointerTensor
@@ -95,7 +95,7 @@ class TorchTensor:
         ]
         for pointer in pointers:
             if requires_grad and not inplace:
-                Move(self, pointer)
+                Move(self, pointer, local_root(self))
             self.__dict__["_syft_ptr"] = weakref.ref(pointer)
         if len(pointers) > 1:
             if inplace:
@@ -113,7 +113,7 @@ class TorchTensor:
             return shell
         former = swap(self, shell)
         if requires_grad and not former.is_leaf:
-            Move(former, pointers[0])
+            Move(former, pointers[0], local_root(former))
         return self
 
     def send_(self: Any, *location: Location | Sequence[Location], **kwargs: object) -> Any:

@@ -297,3 +297,51 @@ def test_t1_policy_of_the_worker_decides_about_gradients(make_worker):
         loss.backward()
     assert x.grad is None
     bob.policy = sy.workers.policy.ALLOW_ALL
+
+
+def test_t1_writes_to_the_source_after_a_move_have_no_part_in_its_gradient(workers, hook):
+    bob, alice = workers
+    for destination in (bob, hook.local_worker):
+        w = torch.tensor([1.0, 2.0], requires_grad=True).send(alice)
+        hidden = w * 3
+        moved = hidden.move(destination, requires_grad=True)
+        hidden.mul_(2)
+        (moved * moved).sum().backward()
+        assert w.grad.copy().get().tolist() == [18, 36]
+    local = torch.tensor([1.0, 2.0], requires_grad=True)
+    hidden = local * 3
+    sent = hidden.send(bob, requires_grad=True)
+    hidden.mul_(2)
+    (sent * sent).sum().backward()
+    assert local.grad.tolist() == [18, 36]
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")
+def test_t1_source_without_a_graph_gets_none_by_later_writes(workers):
+    bob, alice = workers
+    w, x = torch.tensor([1.0, 2.0], requires_grad=True).send(alice), torch.ones(2).send(alice)
+    moved = x.move(bob, requires_grad=True)
+    x.mul_(w)
+    moved.sum().backward()
+    assert w.grad is None
+
+
+def test_t1_source_that_a_later_move_is_added_to(workers):
+    bob, alice = workers
+    w = torch.tensor([1.0, 2.0], requires_grad=True).send(alice)
+    hidden = w * 3
+    back = (hidden.move(bob, requires_grad=True) * 2).move(alice, requires_grad=True)
+    hidden.add_(back)
+    del back
+    hidden.sum().backward()
+    assert w.grad.copy().get().tolist() == [9, 9]
+
+
+def test_t1_a_move_without_grad_mode_keeps_the_way_back(workers):
+    bob, alice = workers
+    w = torch.tensor([1.0, 2.0], requires_grad=True).send(alice)
+    hidden = w * 3
+    with torch.no_grad():
+        moved = hidden.move(bob, requires_grad=True)
+    (moved * moved).sum().backward()
+    assert w.grad.copy().get().tolist() == [18, 36]

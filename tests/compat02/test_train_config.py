@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 import torch
@@ -223,3 +225,30 @@ def test_f3_the_last_config_counts_and_is_forgotten_with_its_client(make_worker)
     sy.local_worker.stream_to(bob).close()
     sy.local_worker._streams.pop(bob.id, None)
     assert bob.train_config is None
+
+
+# --- sent parts stay ------------------------------------------------------------------------------------------
+
+
+def test_pl3_a_worker_trains_with_a_config_that_its_sender_no_longer_holds(workers):
+    for worker in workers:
+        worker.add_dataset(samples.xor(), "xor")
+        config(epochs=1).send(worker)
+        gc.collect()
+        first = worker.fit("xor")
+        assert worker.fit("xor") < first
+
+
+def test_pl3_a_config_that_is_sent_again_replaces_its_parts(workers):
+    for worker in workers:
+        sent = config()
+        sent.send(worker)
+        earlier = [sent.model_ptr.id_at_location, sent.loss_fn_ptr.id_at_location]
+        sent.send(worker)
+        gc.collect()
+        torch.ones(1).send(worker).get()  # carries the ids that were released
+        assert [worker.search([key]) for key in earlier] == [[], []]
+        kept = sent._model_id
+        assert len(worker.search([kept])) == 1
+        sent.get_model()
+        assert worker.search([kept]) == []

@@ -163,8 +163,8 @@ class TrainConfig(AbstractObject):
     def send(self, location: AbstractWorker) -> Any:
         """Send the model, the loss and the settings to a worker and select them for training there.
 
-        Sending again starts over, with the local model and a new optimizer. Keep the config as long as it is used:
-        the worker deletes the sent objects with it.
+        The model and the loss stay there, as plans and ObjectWrappers do, until they are fetched. Sending again starts
+        over, with the local model and a new optimizer; the worker then deletes the earlier model and loss.
 
         Args:
             location: the worker.
@@ -195,7 +195,12 @@ class TrainConfig(AbstractObject):
         self._model_id, self._loss_fn_id = ids
         self.location = place
         self._last = Sent(pointers[config_id], *(None if i is None else pointers.get(i) for i in ids))
+        earlier = self._sent.get(place.id)
         self._sent[place.id] = self._last
+        for sent, is_owned in ((earlier, True), (self._last, False)):
+            for part in () if sent is None else (sent.model, sent.loss_fn):
+                if part is not None and part.lease.spent is None:
+                    part.lease.owned, part.lease.kept = is_owned, not is_owned
         return self._last.config
 
     def _settings(self, model_id: ObjectId | None, loss_fn_id: ObjectId | None) -> TrainConfig:
