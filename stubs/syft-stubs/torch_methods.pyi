@@ -243,6 +243,12 @@ class ModuleMethods:
         """Move the remote module to another worker, in place."""
     def copy(self) -> Self:
         """Return a deep copy, where the module is."""
+    def encrypt(
+        self, inplace: bool = True, protocol: str = "mpc", workers: Sequence[object] = (), **options: Any
+    ) -> Self:
+        """Encode and share every parameter and buffer in one call; `decrypt` is the reverse."""
+    def decrypt(self, inplace: bool = True) -> Self:
+        """Fetch and decode every parameter and buffer."""
     def request(self, reason: str = "") -> Any:
         """Ask the owner of the worker that holds the module to release it; returns the request."""
     def fix_precision(

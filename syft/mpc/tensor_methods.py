@@ -248,9 +248,8 @@ def _wrapped(link: AbstractTensor, source: Any, requires_grad: bool = False) -> 
             "Encode the tensors it was computed from instead, or call .detach() first to silence this warning."
         )
     link.tags, link.description = set(source.tags), source.description
-    shell = link.wrap()
-    follow = shell.is_floating_point() and (requires_grad or (source.requires_grad and source.is_leaf))
-    return shell.requires_grad_() if follow else shell
+    is_float = link.tensor_meta().dtype.is_floating_point
+    return link.wrap(requires_grad=is_float and (requires_grad or (source.requires_grad and source.is_leaf)))
 
 
 def _like(source: Any, made: Any) -> Any:

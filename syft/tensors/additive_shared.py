@@ -207,7 +207,7 @@ class AdditiveSharingTensor(PointerGroup, Viewable):
         if type(self.__dict__.get("child")) is not dict:
             return "[AdditiveSharingTensor] not shared yet"
         provider = getattr(self.crypto_provider, "id", self.crypto_provider)
-        rows = "".join(f"\n\t-> {pointer._head()}" for pointer in self.child.values())
+        rows = "".join(f"\n\t-> {pointer!r}" for pointer in self.child.values())
         return f"[AdditiveSharingTensor]{rows}\n\t*crypto provider: {provider}*"
 
     @staticmethod

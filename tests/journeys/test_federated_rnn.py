@@ -19,7 +19,10 @@ ROUNDS, BATCH = 10, 14
 
 def all_words():
     """The words of both categories; True, False and None, which are both, are left out."""
-    others = [word for word in dir(builtins) if not word.startswith("_") and word not in keyword.kwlist]
+    names = [word for word in dir(builtins) if not word.startswith("_") and word not in keyword.kwlist]
+    others = [
+        word for word in names if not str(getattr(getattr(builtins, word), "__module__", "")).startswith("IPython")
+    ]
     return {"keyword": [word for word in keyword.kwlist if word.islower()], "builtin": others}
 
 

@@ -100,9 +100,9 @@ def _mish_slope(x: torch.Tensor) -> torch.Tensor:
 
 
 def acos_factor(x: torch.Tensor) -> torch.Tensor:
-    """Return acos(x) / sqrt(1 - x), which is smooth around 1."""
-    around = torch.where(x < 1, torch.acos(x.clamp(max=1)), torch.acosh(x.clamp(min=1)))
-    return torch.where(x == 1, math.sqrt(2), around / (1 - x).abs().sqrt())
+    """Return acos(x) / sqrt(1 - x) on [0, 1], which is smooth around 1; the nearer end of that outside of it."""
+    inside = x.clamp(0, 1)
+    return torch.where(inside == 1, math.sqrt(2), torch.acos(inside) / (1 - inside).sqrt())
 
 
 IDENTITY: Line = (1.0, 0.0)

@@ -107,7 +107,7 @@ def test_shapes_that_do_not_match(trio: list[Any], call: Any) -> None:
     still_works(trio)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 1e16, -1e16])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_values_that_can_not_be_encoded(value: float) -> None:
     with pytest.raises(SyftError) as told:
         torch.tensor([1.0, value]).fix_precision()

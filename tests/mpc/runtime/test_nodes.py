@@ -216,6 +216,7 @@ def test_t1_gradients_of_private_data_stay_at_the_node(hook, nodes, authority, w
     a, b, _, _ = workers
     owner = nodes[0].connect(hook, "owner", ca=authority.certificate)
     secret = torch.tensor([3.0, 5.0]).tag("#t1-secret").send(owner)
+    owner.synchronize()
     try:
         (private,) = a.search("#t1-secret")
         with pytest.raises(GetNotPermittedError):

@@ -10,6 +10,7 @@ from syft.workers.websocket_server import WebsocketServerWorker
 hook = sy.TorchHook(torch)
 server = WebsocketServerWorker(hook, host="localhost", port=0, id="served-here")
 server.start()
+hook.local_worker.remove_worker_from_registry("served-here")  # so that the client can have the name
 server
 
 # %%
@@ -21,3 +22,4 @@ x = torch.tensor([1.0, 3.0, 5.0]).send(client)
 assert (x * 2).get().tolist() == [2.0, 6.0, 10.0]
 client.close()
 server.stop()
+hook.local_worker.remove_worker_from_registry("served-here")

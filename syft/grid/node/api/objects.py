@@ -90,9 +90,7 @@ def find_id(objects: Any, text: str) -> ObjectId:
 def several(text: str, found: list[ObjectId]) -> str:
     """Return the error of a text that names several objects."""
     listed = ", ".join(printable(obj_id) for obj_id in found[:_MAX_LISTED])
-    return (
-        f"{printable(text)!r} names {len(found)} objects: {listed}. Use all digits of one, or delete the other."
-    )
+    return f"{printable(text)!r} names {len(found)} objects: {listed}. Use all digits of one, or delete the other."
 
 
 def _row(node: Node, principal: Principal, obj_id: ObjectId, obj: object) -> ObjectRow:

@@ -62,7 +62,6 @@ ENDS = {
     "raise SystemExit(3)": 3,
     "import os; os.abort()": -signal.SIGABRT,
     "import ctypes; ctypes.string_at(0)": -signal.SIGSEGV,
-    "import torch; torch.tensor(-2**63).lcm(torch.tensor(5)); import os, signal; os.kill(os.getpid(), signal.SIGFPE)": -signal.SIGFPE,
     "raise SystemExit": 0,
     "raise KeyboardInterrupt": 70,
 }
