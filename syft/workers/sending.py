@@ -131,7 +131,8 @@ class Sender(AddressBook, ObjectStorage):
         unknown = [obj_id for obj_id, answer in held.items() if answer is None]
         if unknown:
             found = self.stream_to(destination).ask(m.BatchMessage(tuple(m.SearchMessage([i]) for i in unknown)))
-            held.update(zip(unknown, map(bool, found), strict=True))
+            # A search also finds tags, descriptions and longer ids with these first digits.
+            held.update((i, any(row[0] == i for row in rows)) for i, rows in zip(unknown, found, strict=True))
         seen: set[ObjectId] = set()
         ids = []
         for obj_id in own:

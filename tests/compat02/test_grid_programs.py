@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import secrets
+import socket
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -15,6 +18,8 @@ import syft as sy
 from syft.exceptions import NodeRefusedError
 from syft.workers.node_client import NodeClient
 from syft.workers.transport import program_key
+from syft.workers.transport.websocket import WebsocketPipe
+from syft.workers.websocket_client import where_of
 from tests.helpers import warm_processes as warm
 from tests.helpers.grid.node_processes import Fleet, until
 
@@ -180,7 +185,7 @@ import os
 from syft.workers.transport.program_key import program_key
 if os.fork():
     os.wait()
-print(program_key(1), flush=True)
+print(program_key("127.0.0.1", 1), flush=True)
 os._exit(0)
 """
 
@@ -191,11 +196,34 @@ def test_t5_a_forked_process_is_another_program():
 
 
 def test_t5_names_do_not_reveal_keys_and_servers_have_different_ones():
-    key, other = program_key.program_key(8777), program_key.program_key(8778)
-    assert key != other and len(key) == 64
+    key, other = program_key.program_key("127.0.0.1", 8777), program_key.program_key("127.0.0.1", 8778)
+    assert len({key, other, program_key.program_key("127.0.0.2", 8777)}) == 3 and len(key) == 64
     assert program_key.name_of(key) not in key and program_key.name_of(key) != program_key.name_of(other)
     for forged in ("", "x", key[:-1], key.upper(), f"{key}0", f"{key}\n", program_key.name_of(key)):
         assert program_key.name_of(forged) == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address of IPv4")
+def test_t5_servers_at_one_port_of_two_addresses_receive_different_keys():
+    """Another program may listen at the same port of another address of this machine."""
+    keys = []
+    with ThreadPoolExecutor(1) as pool, socket.create_server(("127.0.0.1", 0)) as first:
+        port = first.getsockname()[1]
+        with socket.create_server(("127.0.0.2", port)) as second:
+            for server, host in ((first, "127.0.0.1"), (first, "localhost"), (second, "127.0.0.2")):
+                reader = pool.submit(_read_key, server)
+                with pytest.raises((OSError, sy.exceptions.SyftError)):
+                    WebsocketPipe(where_of(host, port, False, None, None), timeout=10.0)
+                keys.append(reader.result(10))
+    assert keys[0] == keys[1] != keys[2] and all(map(program_key.name_of, keys))
+
+
+def _read_key(server):
+    """Return the key that the next client sends, and hang up."""
+    accepted, _ = server.accept()
+    with accepted, accepted.makefile("rb") as lines:
+        headers = dict(line.decode().strip().partition(": ")[::2] for line in iter(lines.readline, b"\r\n"))
+    return headers[program_key.HEADER]
 
 
 def test_t5_nodes_with_tokens_ignore_the_key(hook):

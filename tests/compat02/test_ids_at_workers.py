@@ -213,3 +213,11 @@ def test_pl2_users_of_a_node_do_not_learn_ids_of_others(node_process, node_clien
         theirs.add_(1)
     assert mine.get().item() == 1 and theirs.get().item() == 2
     eve.close()
+
+
+def test_pl2_a_word_of_a_description_is_not_a_taken_id(worker):
+    described = torch.ones(1).describe("the weights of a model").send(worker)
+    x = torch.ones(1)
+    x.id = "weights"
+    (pointer,) = me.send_many([x], worker)
+    assert pointer.id_at_location == "weights" and described.shape == (1,)

@@ -1,6 +1,7 @@
 """The key of this process, by which servers without tokens recognise its connections as those of one user.
 
-Each server receives a key of its own, so that no server can pose as this process at another one.
+Each address and port has a key of its own, so that a server can't pose as this process at another one. A server that
+gets the port of an earlier one gets the same key as that one.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ _NAME_DIGITS = 32
 _secret = secrets.token_bytes(32)
 
 
-def program_key(port: int) -> str:
-    """Return the key of this process for the server at a port of this machine."""
-    return hmac.digest(_secret, b"syft program %d" % port, "sha256").hex()
+def program_key(address: str, port: int) -> str:
+    """Return the key of this process for the server at a port of an address of this machine, such as 127.0.0.1."""
+    return hmac.digest(_secret, f"syft program {address} {port}".encode(), "sha256").hex()
 
 
 def name_of(key: str) -> str:

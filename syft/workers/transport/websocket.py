@@ -110,17 +110,17 @@ class WebsocketPipe:
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._wire = client_pipe(sock, where.context if uri.secure else None, uri.host)
-            self._open(where, deadline)
+            self._open(where, deadline, sock.getpeername()[:2])
         except Exception:
             sock.close()
             raise
 
-    def _open(self, where: Endpoint, deadline: float) -> None:
+    def _open(self, where: Endpoint, deadline: float, peer: tuple[str, int]) -> None:
         request = self._protocol.connect()
         if where.token is not None:
             request.headers["Authorization"] = f"Bearer {where.token}"
-        elif is_loopback(self._protocol.uri.host):
-            request.headers[HEADER] = program_key(self._protocol.uri.port)
+        elif is_loopback(self._protocol.uri.host):  # the address that it was resolved to, which tells servers apart
+            request.headers[HEADER] = program_key(*peer)
         self._protocol.send_request(request)
         self._flush()
         while self._protocol.state is CONNECTING and self._protocol.handshake_exc is None:
