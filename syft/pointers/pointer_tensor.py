@@ -12,7 +12,7 @@ from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor, below, keep_ids
 from syft.exceptions import GetNotPermittedError, InvalidTensorForRemoteGetError
 from syft.pointers.lease import Lease
-from syft.pointers.moves import Move, check_differentiable, link_local
+from syft.pointers.moves import Move, SharedMemory, check_differentiable, link_local
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_rules import RULES, set_attribute
 from syft.pointers.remote_call import call, pointer_kinds
@@ -40,6 +40,8 @@ class PointerTensor(ObjectPointer, WrapperMethods):
     priority: ClassVar[int] = 0
     # Moves that gradients of this tensor flow back through.
     _moves: tuple[Move, ...] = ()
+    # The memory that it may share with views, or with the tensor that it is a view of.
+    _memory: SharedMemory | None = None
     _is_private = False
 
     def __init__(
