@@ -111,7 +111,7 @@ def _written_moves(leaf: object) -> tuple[Move, ...]:
 
 def share_memory(args: tuple[Any, ...], result: Any) -> None:
     """Note that the results of a call may be views of its first argument."""
-    base = args[0] if args else None
+    base: Any = args[0] if args else None
     if not hasattr(base, "_moves"):
         return
     if base._memory is None:

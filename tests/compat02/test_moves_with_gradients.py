@@ -382,3 +382,21 @@ def test_t1_writes_to_detached_tensors_lead_nowhere(workers):
     x.detach().add_(w.move(bob, requires_grad=True))
     (x * 3).sum().backward()
     assert w.grad is None and x.grad.copy().get().tolist() == [3, 3]
+
+
+def test_t1_autograd_links_over_moved_tensors_keep_the_way_back(workers):
+    bob, alice = workers
+    x = torch.tensor([1.0, 2.0])
+    linked = x.send(bob, requires_grad=True, local_autograd=True)
+    (linked * linked).sum().backward()
+    assert x.grad.tolist() == [2, 4]
+    w = torch.tensor([1.0, 2.0], requires_grad=True).send(alice)
+    linked = sy.AutogradTensor().on(w.move(bob, requires_grad=True))
+    (linked * linked).sum().backward()
+    assert w.grad.copy().get().tolist() == [2, 4]
+
+
+def test_t2_an_autograd_link_over_a_private_pointer_shows_that_it_is_private(workers):
+    pointer = torch.tensor([1.0]).send(workers[0])
+    pointer.child.private = True
+    assert sy.AutogradTensor().on(pointer).child.child.private
