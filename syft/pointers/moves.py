@@ -32,6 +32,28 @@ _NO_GRAPH = (
     "Compute second derivatives at one worker, or leave create_graph out."
 )
 
+# Calls whose results may share memory with their first tensor, in one graph: a write to either is part of both.
+VIEWS = frozenset(
+    f"torch.{home}{name}"
+    for home in ("", "Tensor.")
+    for name in (
+        "__getitem__ T.__get__ mT.__get__ H.__get__ mH.__get__ real.__get__ imag.__get__ t adjoint transpose swapaxes "
+        "swapdims permute movedim moveaxis view view_as reshape reshape_as flatten unflatten ravel squeeze unsqueeze "
+        "squeeze_ unsqueeze_ narrow select unbind split split_with_sizes chunk tensor_split hsplit vsplit dsplit "
+        "expand expand_as broadcast_to diagonal unfold contiguous to real imag view_as_real view_as_complex "
+        "atleast_1d atleast_2d atleast_3d"
+    ).split()
+)
+
+
+class SharedMemory:
+    """The moves that were written into a tensor or into a view of it: all of them carry these."""
+
+    __slots__ = ("moves",)
+
+    def __init__(self) -> None:
+        self.moves: tuple[Move, ...] = ()
+
 
 class Move:
     """A tensor and its copy at another worker; the gradient of the copy is a gradient of the tensor.
@@ -78,22 +100,49 @@ def moves_of(values: object) -> tuple[Move, ...]:
     """Return the moves that nested arguments carry, each once."""
     found: dict[Move, None] = {}
     for leaf in iter_tensors(values):
-        found.update(dict.fromkeys(getattr(leaf, "_moves", ())))
+        found.update(dict.fromkeys((*getattr(leaf, "_moves", ()), *_written_moves(leaf))))
     return tuple(found)
 
 
+def _written_moves(leaf: object) -> tuple[Move, ...]:
+    memory: SharedMemory | None = getattr(leaf, "_memory", None)
+    return () if memory is None else memory.moves
+
+
+def share_memory(args: tuple[Any, ...], result: Any) -> None:
+    """Note that the results of a call may be views of its first argument."""
+    base: Any = args[0] if args else None
+    if not hasattr(base, "_moves"):
+        return
+    if base._memory is None:
+        base._memory = SharedMemory()
+    for leaf in iter_tensors(result):
+        if hasattr(leaf, "_moves"):
+            leaf._memory = base._memory
+
+
 def carry(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-    """Let the results of a call carry the moves of its arguments."""
+    """Let the results of a call carry the moves of its arguments, and all views of a tensor those written into it."""
     found = moves_of((args, kwargs)) if torch.is_grad_enabled() else ()
     if not found:
         return
-    written = list(args[:1]) if name.endswith("__setitem__") else []
-    for leaf in iter_tensors(result):
-        meta = getattr(leaf, "_meta", None)
-        if meta is None or meta.requires_grad:
-            written.append(leaf)
-    for leaf in written:
-        leaf._moves = tuple(dict.fromkeys((*getattr(leaf, "_moves", ()), *found)))
+    given = list(iter_tensors((args, kwargs)))
+    # After a write through a view, the client may not know that a tensor requires a gradient, nor what follows from it.
+    unknown = any(moves_of((leaf,)) and not _requires_grad(leaf) for leaf in given)
+    changed = list(args[:1]) if name.endswith("__setitem__") else []
+    results = list(iter_tensors(result))
+    changed += [leaf for leaf in results if any(leaf is other for other in given)]
+    for leaf in [*changed, *results]:
+        if _requires_grad(leaf) or unknown or name.endswith("__setitem__"):
+            leaf._moves = tuple(dict.fromkeys((*getattr(leaf, "_moves", ()), *found)))
+    for leaf in changed:
+        if getattr(leaf, "_memory", None) is not None:
+            leaf._memory.moves = tuple(dict.fromkeys((*leaf._memory.moves, *found)))
+
+
+def _requires_grad(leaf: object) -> bool:
+    meta = getattr(leaf, "_meta", None)
+    return meta is None or bool(meta.requires_grad)
 
 
 def leads_back(moves: tuple[Move, ...], worker: object) -> bool:

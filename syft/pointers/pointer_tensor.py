@@ -12,7 +12,7 @@ from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor, below, keep_ids
 from syft.exceptions import GetNotPermittedError, InvalidTensorForRemoteGetError
 from syft.pointers.lease import Lease
-from syft.pointers.moves import Move, check_differentiable, link_local
+from syft.pointers.moves import Move, SharedMemory, check_differentiable, link_local, share_memory
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_rules import RULES, set_attribute
 from syft.pointers.remote_call import call, pointer_kinds
@@ -40,6 +40,8 @@ class PointerTensor(ObjectPointer, WrapperMethods):
     priority: ClassVar[int] = 0
     # Moves that gradients of this tensor flow back through.
     _moves: tuple[Move, ...] = ()
+    # The memory that it may share with views, or with the tensor that it is a view of.
+    _memory: SharedMemory | None = None
     _is_private = False
 
     def __init__(
@@ -57,6 +59,14 @@ class PointerTensor(ObjectPointer, WrapperMethods):
         super().__init__(location, id_at_location, owner, id, garbage_collect_data, point_to_attr, tags, description)
 
     wrap = AbstractTensor.wrap
+
+    def _second(self) -> PointerTensor:
+        """Return a second pointer to the same tensor, with the same labels and the same way back for gradients."""
+        made: PointerTensor = PointerTensor._attach(self.lease, self._owner, self._meta, self.point_to_attr)
+        made.tags, made.description = self.tags, self.description
+        share_memory((self,), made)
+        made._moves, made._is_private = self._moves, self._is_private
+        return made
 
     def tensor_meta(self) -> TensorMeta:
         """Return shape, dtype, requires_grad and device; requested from the worker if not known yet."""

@@ -16,7 +16,7 @@ from syft.core.trees import SCALARS, iter_tensors, map_tensors, rebuild_tuple
 from syft.exceptions import TensorsNotCollocatedError, UnsupportedOperationError
 from syft.hook.allowed_functions import name_of
 from syft.pointers.lease import Lease
-from syft.pointers.moves import ALIVE, carry
+from syft.pointers.moves import ALIVE, VIEWS, carry, share_memory
 from syft.pointers.object_pointer import ObjectPointer
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ def call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
 def call_by_name(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], carries_local: bool = False) -> Any:
     """Run a call of the table of allowed functions by its wire name."""
     result = _send_call(name, args, kwargs, carries_local)
+    if name in VIEWS:
+        share_memory(args, result)
     if ALIVE:
         carry(name, args, kwargs, result)
     return result

@@ -296,8 +296,7 @@ def _linked(tensor: SyftTensor, link: AutogradTensor) -> Any:
     inner = tensor.__dict__["child"]
     if isinstance(inner, PointerTensor):
         _require_grad(tensor, link)
-        alias = keep_ids(inner, PointerTensor._attach(inner.lease, inner._owner, inner._meta, inner.point_to_attr))
-        alias.tags, alias.description = inner.tags, inner.description
+        alias = keep_ids(inner, inner._second())
         made: Any = make_shell(alias, tensor.requires_grad)
     elif inner.level is Level.ATEN and tensor.requires_grad and not tensor.is_leaf:
         made = tensor.view_as(tensor)

@@ -117,7 +117,8 @@ class Sender(AddressBook, ObjectStorage):
         """Send several tensors to a worker with one message, and return pointers to them."""
         stream = self.stream_to(destination)
         ids = self._ids_for(objects, destination)
-        for obj_id in ids:
+        for obj, obj_id in zip(objects, ids, strict=True):
+            prepare_transfer(obj, destination)
             destination._reserve(obj_id)
         private_flag.store_many(stream, list(zip(objects, ids, strict=True)))
         leases = [Lease(stream, obj_id, owned=garbage_collect_data) for obj_id in ids]

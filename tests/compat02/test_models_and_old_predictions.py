@@ -125,3 +125,18 @@ def test_t3_old_values_are_freed_with_the_prediction(parties):
     del out, model
     gc.collect()
     assert not parties[0]._objects
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_t3_a_shared_model_is_sent_and_fetched_with_its_shares(parties, make_worker, follow):
+    *holders, provider = parties
+    keeper = make_worker("keeper")
+    model = nn.Linear(2, 1)
+    before = model.weight.detach().clone()
+    model.fix_prec().share(*holders, crypto_provider=provider, requires_grad=follow)
+    model.send(keeper)
+    gc.collect()
+    x = torch.ones(1, 2).fix_prec().share(*holders, crypto_provider=provider).send(keeper)
+    assert model(x).get().get().float_prec().shape == (1, 1)
+    model.get().get().float_prec()
+    assert torch.allclose(model.weight.detach(), before, atol=1e-3)

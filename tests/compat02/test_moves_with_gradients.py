@@ -345,3 +345,58 @@ def test_t1_a_move_without_grad_mode_keeps_the_way_back(workers):
         moved = hidden.move(bob, requires_grad=True)
     (moved * moved).sum().backward()
     assert w.grad.copy().get().tolist() == [18, 36]
+
+
+WRITES = {
+    "an item of the tensor": lambda x, new: x[0].add_(new),
+    "a view of a view": lambda x, new: x.t().t()[:1].squeeze(0).copy_(new),
+    "the tensor itself": lambda x, new: x.add_(new),
+    "augmented assignment": lambda x, new: x.__setitem__(0, x[0].add_(new)),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("read", ["tensor", "view made before"])
+def test_t1_moves_written_through_views_lead_back(workers, write, read):
+    bob, alice = workers
+    values, local = torch.tensor([1.0, 2.0]), torch.zeros(2, 2)
+    leaf = values.clone().requires_grad_()
+    view = local.view(4)
+    WRITES[write](local, leaf * 3)
+    weights = torch.tensor([1.0, 10.0, 100.0, 1000.0])
+    ((local.view(4) if read == "tensor" else view) * weights).sum().backward()
+
+    w = values.clone().requires_grad_().send(alice)
+    x, weights = torch.zeros(2, 2).send(bob), weights.send(bob)
+    view = x.view(4)
+    WRITES[write](x, (w * 3).move(bob, requires_grad=True))
+    gc.collect()
+    ((x.view(4) if read == "tensor" else view) * weights).sum().backward()
+    assert torch.equal(w.grad.copy().get(), leaf.grad)
+
+
+def test_t1_writes_to_detached_tensors_lead_nowhere(workers):
+    bob, alice = workers
+    w = torch.tensor([1.0, 2.0], requires_grad=True).send(alice)
+    x = torch.zeros(2, requires_grad=True).send(bob)
+    x.detach().add_(w.move(bob, requires_grad=True))
+    (x * 3).sum().backward()
+    assert w.grad is None and x.grad.copy().get().tolist() == [3, 3]
+
+
+def test_t1_autograd_links_over_moved_tensors_keep_the_way_back(workers):
+    bob, alice = workers
+    x = torch.tensor([1.0, 2.0])
+    linked = x.send(bob, requires_grad=True, local_autograd=True)
+    (linked * linked).sum().backward()
+    assert x.grad.tolist() == [2, 4]
+    w = torch.tensor([1.0, 2.0], requires_grad=True).send(alice)
+    linked = sy.AutogradTensor().on(w.move(bob, requires_grad=True))
+    (linked * linked).sum().backward()
+    assert w.grad.copy().get().tolist() == [2, 4]
+
+
+def test_t2_an_autograd_link_over_a_private_pointer_shows_that_it_is_private(workers):
+    pointer = torch.tensor([1.0]).send(workers[0])
+    pointer.child.private = True
+    assert sy.AutogradTensor().on(pointer).child.child.private
