@@ -13,7 +13,13 @@ from syft.core.object import AbstractObject
 from syft.core.references import Ref, TensorMeta
 from syft.core.tensor import below
 from syft.core.trees import iter_tensors
-from syft.exceptions import CannotRequestObjectAttributeError, SyftError, UnsupportedOperationError, WorkerNotFoundError
+from syft.exceptions import (
+    CannotRequestObjectAttributeError,
+    ObjectNotFoundError,
+    SyftError,
+    UnsupportedOperationError,
+    WorkerNotFoundError,
+)
 from syft.pointers.lease import Lease
 from syft.pointers.request import Request, request_together
 
@@ -61,7 +67,10 @@ class ObjectPointer(AbstractObject):
         self.location = self._owner.get_worker(location, fail_hard=True)
         stream = self._owner.stream_to(self.location)
         if garbage_collect_data:
-            stream.retain(self.id_at_location)
+            try:
+                stream.retain(self.id_at_location)
+            except ObjectNotFoundError:  # nothing to claim; the first use of the pointer says so
+                garbage_collect_data = False
         self.lease = Lease(stream, self.id_at_location, garbage_collect_data)
 
     @classmethod

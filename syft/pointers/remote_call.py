@@ -187,7 +187,11 @@ def _not_collocated(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
             elif isinstance(leaf, torch.Tensor | np.ndarray):
                 locations.append(f"{label} is a local tensor of shape {tuple(leaf.shape)}")
             elif isinstance(leaf, AbstractTensor):
-                return UnsupportedOperationError(name, f"a pointer together with a {type(leaf).__name__}")
+                return UnsupportedOperationError(
+                    name,
+                    f"a pointer together with {type(leaf).__name__}",
+                    "Use the local value that was sent, or send or share both operands alike.",
+                )
     there = sorted(map(str, remote))[0]
     hint = (
         f"Send the local tensor there first (x.send({there})), or fetch the remote one with .get()."

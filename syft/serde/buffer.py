@@ -37,6 +37,8 @@ def as_view(part: object) -> memoryview:
         return part
     if type(part) is bytes:
         return memoryview(part)
+    if type(part) is Buffer:  # of a simplifier in this process; decoded messages hold none
+        return part.view
     raise SerdeError(f"The message holds {type(part).__name__} where bytes are needed.")
 
 

@@ -62,7 +62,10 @@ V = TypeVar("V")
 
 
 class RegistryView(Mapping[K, V]):
-    """A live, read-only view of a table of entries: `make(entry)` under each key, and further pairs."""
+    """A live, read-only view of a table of entries: `make(entry)` under each key, and further pairs.
+
+    A class of an optional package is found, too, though it is not listed.
+    """
 
     def __init__(
         self, rows: Mapping[K, RegisteredType], make: Callable[[RegisteredType], V], more: Mapping[K, V] | None = None
@@ -70,7 +73,10 @@ class RegistryView(Mapping[K, V]):
         self._rows, self._make, self._more = rows, make, dict(more or {})
 
     def __getitem__(self, key: K) -> V:
-        return self._more[key] if key in self._more else self._make(self._rows[key])
+        if key in self._more:
+            return self._more[key]
+        foreign = BY_NAME.get(_name(key)) if self._rows is BY_TYPE and isinstance(key, type) else None
+        return self._make(foreign or self._rows[key])
 
     def __iter__(self) -> Iterator[K]:
         return iter([*self._more, *self._rows])

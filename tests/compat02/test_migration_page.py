@@ -13,6 +13,7 @@ import syft as sy
 from syft import exceptions as e
 from syft.frameworks.torch.dp import pate
 from syft.messaging.message import ObjectMessage
+from syft.workers.access.policy import DenyAll
 from tests.helpers.names_0_2 import PAGE
 from tests.helpers.processes import end, start
 
@@ -55,6 +56,31 @@ def products_without_a_provider(parties):
     x = torch.tensor([2]).share(*parties[:2])
     with pytest.raises(e.ProtocolError, match="crypto_provider="):
         x * x
+
+
+@row("`share(field=...)`")
+def fields_of_shares(parties):
+    with pytest.raises(e.UnsupportedOperationError, match="leave field out"):
+        torch.tensor([2]).share(*parties[:2], field=2**62)
+
+
+@row("`x / y` on shares of whole numbers")
+def quotients_of_whole_numbers(parties):
+    x = torch.tensor([7]).share(*parties[:2], crypto_provider=parties[3])
+    with pytest.raises(e.UnsupportedOperationError, match="x // y"):
+        x / 2
+    assert (x // 2).get().tolist() == [3]
+
+
+@row("an index or operand that was sent, `shared[i.send(bob, alice)]`")
+def sent_indices(parties):
+    x, i = shared(parties, [1.0, 2.0]), torch.tensor([1])
+    for sent in (i.send(*parties[:2]), i.send(parties[0])):
+        with pytest.raises(e.UnsupportedOperationError, match="Use the local value"):
+            x[sent]
+    assert x[i].get().float_prec().tolist() == [2.0]
+    hidden = i.share(*parties[:2], crypto_provider=parties[3])
+    assert x[hidden].get().float_prec().tolist() == [2.0]
 
 
 @row("a branch on a value inside a plan")
@@ -113,6 +139,26 @@ def simplified_forms(parties):
     assert serde._detail(parties[0], (code, *parts)) == slice(1, 2)
 
 
+@row("`TrainConfig(model=torch.jit.trace(...)).send(worker)` to another process")
+def script_modules(parties):
+    bob, config = parties[1], sy.TrainConfig(model=torch.jit.trace(nn.Linear(2, 1), torch.ones(1, 2)), loss_fn=None)
+    assert config.send(bob) is not None  # it is in this process
+    remote = start("t-migration-models")
+    try:
+        with pytest.raises(e.SerdeError, match="trusts_script_modules"):
+            config.send(remote)
+        model = sy.Plan(forward_func=nn.Linear(2, 1)).build(torch.ones(1, 2))
+        sy.TrainConfig(model=model, loss_fn=None).send(remote)
+    finally:
+        end(remote)
+
+
+@row("`fetch_plan` or `fetch_protocol` of an unknown id")
+def unknown_plans(parties):
+    with pytest.raises(e.ObjectNotFoundError):
+        sy.local_worker.fetch_plan("t-unknown", parties[0])
+
+
 @row("two pointers to one object")
 def two_pointers(parties):
     first = torch.ones(2).send(parties[0])
@@ -137,6 +183,21 @@ def clones_of_tensors(parties):
     assert x.clone().id != x.id
     encoded = x.fix_prec()
     assert encoded.clone().id == encoded.id and encoded.copy().id != encoded.id
+
+
+@row("`print(x)` of a local tensor with tags")
+def texts_of_local_tensors(parties):
+    x = torch.tensor([1.0]).tag("#t").describe("about it")
+    assert (str(x), x.tags, x.description) == ("tensor([1.])", {"#t"}, "about it")
+
+
+@row("`pointer.item()`")
+def numbers_of_pointers(parties):
+    x = torch.tensor([3.0]).send(parties[0])
+    assert x.item() == float(x) == 3
+    parties[0].policy = DenyAll()
+    with pytest.raises(e.GetNotPermittedError):
+        x.item()
 
 
 @row("a fetched pointer that is used again")

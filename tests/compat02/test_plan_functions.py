@@ -139,3 +139,21 @@ def test_pl7_negative_sizes_are_refused(shape):
 def test_pl7_sizes_of_minus_one_and_zero_are_fine():
     assert sy.func2plan(args_shape=[(-1, 2)])(function)(torch.ones(7, 2)).shape == (7, 2)
     assert sy.func2plan(args_shape=[(0, 2)])(function).is_built
+
+
+def test_a_module_as_default_is_no_argument_of_the_plan(bob):
+    @sy.func2plan(args_shape=[(2,)])
+    def plan(x, torch=torch, *, factor=3):
+        return torch.relu(x) * factor
+
+    x = torch.tensor([-1.0, 2.0])
+    assert plan(x).tolist() == [0, 6] == plan.send(bob)(x.send(bob)).get().tolist()
+    assert [argument.name for argument in plan.program.arguments] == ["x", "factor"]
+
+
+def test_arguments_after_a_module_are_passed_by_name():
+    plan = sy.func2plan()(lambda x, torch=torch, y=None: torch.add(x, y))
+    plan.build(torch.ones(1), y=torch.ones(1))
+    assert plan(torch.ones(1), y=torch.ones(1)).item() == 2
+    with pytest.raises(PlanBuildError, match="type module"):
+        sy.func2plan()(lambda x, torch=None: torch.relu(x)).build(torch.ones(1), torch)

@@ -83,3 +83,15 @@ def test_x6_one_text_is_one_tag(bob):
     x = torch.ones(1)
     x.tags = "one text"
     assert x.tags == {"one text"} and sy.LoggingTensor(tags=["#a", "#b"]).tags == {"#a", "#b"}
+
+
+def test_a_pointer_to_nothing_can_be_made_and_shown(hook, bob):
+    pointer = sy.PointerTensor(id=1000, location=bob, owner=hook.local_worker)
+    assert str(pointer).startswith(f"[PointerTensor | me:1000 -> {bob.id}:") and not pointer.gc
+    with pytest.raises(sy.exceptions.ObjectNotFoundError):
+        pointer.get()
+    with pytest.raises(sy.exceptions.ObjectNotFoundError):
+        pointer.item()
+    later = sy.PointerTensor(location=bob, id_at_location="t-later")
+    bob.register_obj(torch.tensor([3.0]), "t-later")
+    assert later.get().item() == 3

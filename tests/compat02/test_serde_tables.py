@@ -181,3 +181,10 @@ def test_s3_dtypes_by_name():
 
     assert TORCH_STR_DTYPE["float32"] is torch.float32 and TORCH_STR_DTYPE["qint8"] is torch.qint8
     assert all(TORCH_STR_DTYPE[name] is dtype for dtype, name in TORCH_DTYPE_STR.items())
+
+
+@pytest.mark.parametrize("x", [torch.rand(2, 3), torch.zeros(0, 2), torch.tensor([True, False]), torch.tensor(7)])
+def test_the_functions_for_tensors_work_without_bytes(hook, x):
+    me = hook.local_worker
+    t = msgpack.torch_serde
+    assert torch.equal(t._detail_torch_tensor(me, t._simplify_torch_tensor(me, x)), x)

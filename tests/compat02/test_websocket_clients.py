@@ -14,6 +14,7 @@ import torch
 import syft as sy
 from syft.exceptions import NodeLostError, NodeRefusedError, NodeUnreachableError
 from syft.workers.node_client import NodeClient
+from syft.workers.transport import fork_safety
 from syft.workers.websocket_client import WebsocketClientWorker, unreachable
 from tests.helpers.nodes import soon, websocket_server
 
@@ -252,3 +253,13 @@ def test_t7_without_an_event_loop_start_serves_until_stopped(hook, free_port):
         hook.local_worker._known_workers.pop("main-bob", None)
     serving.join(30)
     assert not serving.is_alive()
+
+
+def test_k1_a_refused_connection_leaves_nothing_to_do_at_exit(hook, free_port, caplog):
+    with pytest.raises(ConnectionRefusedError) as refused:
+        WebsocketClientWorker(hook, "localhost", free_port, id="t-refused")
+    streams = [stream for stream in fork_safety._streams if stream.location.id == "t-refused"]
+    for stream in streams:  # the traceback keeps it alive
+        stream.close()
+    assert refused.value and len(streams) == 1
+    assert "t-refused" not in hook.local_worker._known_workers and not caplog.records

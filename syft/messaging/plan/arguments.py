@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +29,11 @@ def example_of(tensor: torch.Tensor) -> torch.Tensor:
 def describe_arguments(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], skip_last: bool
 ) -> list[tuple[str | None, Any, bool, bool]]:
-    """Return (name, value, by name only, optional) of each argument with defaults; not of the state, the last one."""
+    """Return (name, value, by name only, optional) of each argument with defaults; not of the state, the last one.
+
+    A default that is a module, as in `def forward(x, torch=torch)`, is no argument of the plan; those after it are
+    passed by name.
+    """
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -38,15 +43,17 @@ def describe_arguments(
     bound = signature.bind(*args, **kwargs)
     passed = set(bound.arguments)
     bound.apply_defaults()
-    rows = []
+    rows, by_name = [], False
     for name, value in bound.arguments.items():
         kind = signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
             rows += [(None, item, False, False) for item in value]
         elif kind is inspect.Parameter.VAR_KEYWORD:
             rows += [(key, item, True, False) for key, item in value.items()]
+        elif name not in passed and isinstance(value, types.ModuleType):
+            by_name = True
         else:
-            rows.append((name, value, kind is inspect.Parameter.KEYWORD_ONLY, name not in passed))
+            rows.append((name, value, by_name or kind is inspect.Parameter.KEYWORD_ONLY, name not in passed))
     return rows
 
 

@@ -83,14 +83,15 @@ class WebsocketStream(SuspendableStream):
         # Requests that may have to be sent again.
         self._unconfirmed = ResendBuffer()
         self._room = threading.Condition(self._order)
-        self._seen = self._seen_sent = 0
+        self._seen = self._seen_sent = self.reconnects = 0
         self._ended = threading.Event()
         # The reason, if the node ended the session.
         self._session_end: str | None = None
-        self.reconnects = 0
         self.node_id: Any = None
         self._pipe: SocketPipe | WebsocketPipe | None = None
+        self._closed = True  # so that nothing is done at exit if it never was open
         self._connection: FramedConnection | None = self._connect(current().stream_timeout)[0]
+        self._closed = False
         self._start(self._run)
 
     @property
