@@ -157,3 +157,9 @@ def test_arguments_after_a_module_are_passed_by_name():
     assert plan(torch.ones(1), y=torch.ones(1)).item() == 2
     with pytest.raises(PlanBuildError, match="type module"):
         sy.func2plan()(lambda x, torch=None: torch.relu(x)).build(torch.ones(1), torch)
+
+
+@pytest.mark.parametrize("state", [{"bias": torch.ones(1)}, [torch.ones(1), 3], "ab"])
+def test_a_state_that_is_no_list_of_tensors_is_refused(state):
+    with pytest.raises(TypeError, match=r"list of tensors, got a (str|int) in it"):
+        sy.func2plan(args_shape=[(1,)], state=state)(lambda x, state: x)

@@ -115,6 +115,8 @@ class Plan(PlanBase):
         self._input_specs = ()
         self._placeholders = dict(placeholders or {})
         for tensor in state_tensors or ():
+            if not isinstance(tensor, torch.Tensor):
+                raise TypeError(f"The state of a plan is a list of tensors, got a {type(tensor).__name__} in it.")
             self.state.add(tensor)
             self._register(tensor)
         if operations is not None or is_built:
