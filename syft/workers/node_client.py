@@ -54,6 +54,8 @@ class NodeClient(WebsocketClientWorker, HostingClient):
         >>> node.search("#biopsies")  # doctest: +SKIP
     """
 
+    stores_apart = True
+
     def __init__(
         self,
         hook: TorchHook | None,

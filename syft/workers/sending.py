@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 class Sender(AddressBook, ObjectStorage):
     """The part of a worker that sends objects."""
 
+    # Whether each user has a store, in which an object would hide a published one with the same id.
+    stores_apart = False
+
     def stream_to(self, location: Any) -> Any:
         """Return the ordered stream from this worker to another."""
         raise NotImplementedError(f"{type(self).__name__} must define stream_to()")
@@ -97,10 +100,10 @@ class Sender(AddressBook, ObjectStorage):
         """
         stream = self.stream_to(destination)
         prepare_transfer(obj, destination)
+        if may_be_taken and (is_private(obj) or destination.stores_apart):
+            obj_id, may_be_taken = self._id_for(obj, destination), not is_private(obj)
         destination._reserve(obj_id)
         getattr(stream, "moved", {}).pop(obj_id, None)  # an earlier object had the same id
-        if may_be_taken and is_private(obj):
-            obj_id, may_be_taken = self._id_for(obj, destination), False
         if may_be_taken:
             obj_id = _store_or_rename(stream, m.ObjectMessage(obj, obj_id, published, claimant))
         else:

@@ -38,7 +38,8 @@ def websocket_worker():
 
 @pytest.fixture(scope="module")
 def node_process():
-    with node("ids-node") as process:
+    held = "t = torch.arange(2.0).tag('#held'); t.id = 4242; node.worker.load_data([t])"
+    with node("ids-node", prepare=held) as process:
         yield process
 
 
@@ -221,3 +222,11 @@ def test_pl2_a_word_of_a_description_is_not_a_taken_id(worker):
     x.id = "weights"
     (pointer,) = me.send_many([x], worker)
     assert pointer.id_at_location == "weights" and described.shape == (1,)
+
+
+def test_pl2_an_object_does_not_hide_a_published_one_at_a_node(node_client):
+    x = torch.zeros(2)
+    x.id = 4242
+    pointer = x.send(node_client)
+    assert pointer.id_at_location != 4242 and torch.equal(pointer.get(), torch.zeros(2))
+    assert len(node_client.search("#held")) == 1
