@@ -193,11 +193,12 @@ class PointerTensor(ObjectPointer, WrapperMethods):
             call(_Tensor.retain_grad, (self,), {})  # it has a gradient afterwards, also if it is a result
             with torch.enable_grad():
                 root = call(_Tensor.clone, (self,), {})  # calls that change this tensor later are no part of its graph
+        source = PointerTensor._attach(self.lease, self._owner, meta)  # move_() lets this pointer become the copy
         if destination is self._owner:
-            return link_local(moved, self, root, call)
+            return link_local(moved, source, root, call)
         call(_Tensor.requires_grad_, (moved,), {})
         moved.reshaped = False
-        Move(self, moved, root)
+        Move(source, moved, root)
         return moved
 
     def _hand_over(self, destination: BaseWorker) -> PointerTensor:

@@ -126,7 +126,10 @@ class Sender(AddressBook, ObjectStorage):
         private_flag.store_many(stream, list(zip(objects, ids, strict=True)))
         leases = [Lease(stream, obj_id, owned=garbage_collect_data) for obj_id in ids]
         kind: Any = pointer_kinds["tensor"]
-        return [kind._attach(lease, self, TensorMeta.of_copy(obj)) for lease, obj in zip(leases, objects, strict=True)]
+        made = [kind._attach(lease, self, TensorMeta.of_copy(obj)) for lease, obj in zip(leases, objects, strict=True)]
+        for pointer, obj in zip(made, objects, strict=True):
+            pointer._is_private = is_private(obj)
+        return made
 
     def _ids_for(self, objects: list[Any], destination: BaseWorker) -> list[ObjectId]:
         """Return the ids of objects at their destination: their own, and new ones for those that are taken."""

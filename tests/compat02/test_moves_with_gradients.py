@@ -228,6 +228,10 @@ def test_t1_move_in_place_keeps_the_way_back(workers):
     assert x.move_(bob, requires_grad=True) is x and x.location is bob
     x.sum().backward()
     assert w.grad.copy().get().tolist() == [2, 2]
+    bare = (w * 2).child
+    assert bare.move_(bob, requires_grad=True) is bare and bare.location is bob
+    bare.sum().backward()
+    assert w.grad.copy().get().tolist() == [4, 4]
     local = torch.tensor([1.0, 2.0], requires_grad=True)
     y = local * 3
     y.send_(bob, requires_grad=True)

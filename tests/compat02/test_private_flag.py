@@ -108,3 +108,10 @@ def test_t2_refused_where_it_can_not_be_honoured(hook, bob):
         finally:
             del pointer
             forget(hook, client)
+
+
+def test_t2_private_parameters_of_a_sent_module_show_it(make_worker):
+    model = torch.nn.Linear(2, 1)
+    model.weight.private = True
+    model.send(make_worker("holder"))
+    assert model.weight.child.private and not model.bias.child.private
