@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 FIX_PRECISION = "syft.fix_precision"
 FLOAT_PRECISION = "syft.float_precision"
 SHARE = "syft.share"
+_OLD_FIELD = 2**62
 _SHARE_OPTIONS = frozenset({"crypto_provider", "protocol", "insecure", "requires_grad", "field"})
 _FORMAT_OPTIONS = frozenset(
     {"base", "precision_fractional", "field", "kappa", "storage", "field_type", "internal_type"}
@@ -137,7 +138,7 @@ class EncryptionMethods:
 
         Args:
             *owners: the parties, two workers or more.
-            field: only 2**64, the modulus of all shares, is accepted.
+            field: 2**64, the modulus of all shares; 2**62, the default of 0.2, is accepted and has no effect.
             crypto_provider: a worker that is not a party and deals randomness for products and comparisons.
             protocol: the comparison protocol: "beaver" (default), "snn" or "fss".
             requires_grad: whether autograd records operations on the result, which then shows an AutogradTensor; whole
@@ -145,7 +146,7 @@ class EncryptionMethods:
             no_wrap: return the bare link.
             insecure: allow a party to be the crypto provider.
         """
-        if field not in (None, FIELD):
+        if field not in (None, _OLD_FIELD, FIELD):
             raise UnsupportedOperationError(
                 "share(field=...)", "torch.Tensor", "Shares are modulo 2**64; leave field out."
             )
