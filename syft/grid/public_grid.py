@@ -156,7 +156,8 @@ class PublicGridNetwork(AbstractGrid):
         if not all(type(word) is str for word in query):
             raise SyftError("search() needs tags, which are texts.")
         places = self._places(self._ask("POST", GATEWAY_ENDPOINTS.SEARCH_TAGS, {"query": list(query)}))
-        nodes = {**places, **self.nodes()}
+        known = self.nodes()
+        nodes = {**known, **{key: places[key] for key in places if key not in known}}
         self._finish_sends(nodes)
         found = self._search(self._connected(places, "searched"), query)
         found.update(self._search_unlisted({key: nodes[key] for key in nodes if key not in places}, query))

@@ -23,9 +23,10 @@ def three(make_worker, kind):
 @pytest.fixture(autouse=True)
 def no_moves_left():
     """Check that moves are forgotten with the pointers that carry them."""
+    others = {move.number for move in ALIVE}  # of tests in other files, whose garbage is frozen
     yield
     gc.collect()
-    assert not ALIVE
+    assert {move.number for move in ALIVE} <= others
 
 
 def parts():
