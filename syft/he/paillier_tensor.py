@@ -1,6 +1,6 @@
 """PaillierTensor: a tensor of Paillier ciphertexts.
 
-Everybody who has it can add, move elements, and multiply by plain numbers; only the holder of the private key can
+Anyone with the public key can add, move elements, and multiply by plain numbers; only the holder of the private key can
 decrypt. The rules for torch calls are in `syft.he.rules`.
 
 Example:
