@@ -152,11 +152,30 @@ def _reduced(
     return losses if reduction == "none" else losses.mean() if reduction == "mean" else losses.sum()
 
 
+class _Huber(torch.autograd.Function):
+    """Product of e, the distance within delta, and distance - e / 2.
+
+    Its derivative is e itself: at any distance either e is the distance, or e does not depend on it. So the backward
+    pass needs no comparison, and e, with its own history, gives the second derivative.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, distance: torch.Tensor, near: torch.Tensor) -> torch.Tensor:
+        """Return the loss of each element."""
+        ctx.save_for_backward(near)
+        return near * (distance - near * 0.5)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+        """Return the gradient of the distance."""
+        return gradients[0] * ctx.saved_tensors[0], None
+
+
 def _huber(input: torch.Tensor, target: torch.Tensor, delta: float, divisor: float = 1) -> torch.Tensor:
     """Return e (distance - e / 2) / divisor, with e the distance within delta."""
     distance = input - target
-    near = distance.clamp(-delta, delta)
-    return (near if divisor == 1 else near / divisor) * (distance - near * 0.5)
+    losses: torch.Tensor = _Huber.apply(distance, distance.clamp(-delta, delta))  # type: ignore[no-untyped-call]
+    return losses if divisor == 1 else losses / divisor
 
 
 @composed(F.huber_loss)

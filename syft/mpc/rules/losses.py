@@ -158,8 +158,10 @@ def _check(x: AnyTensor, target: AnyTensor, ignored: int) -> None:
     count = x.shape[_dimension(x)]
     if tuple(target.shape) != (*x.shape[: _dimension(x)], *x.shape[_dimension(x) + 1 :]):
         raise ValueError(f"Targets of shape {tuple(target.shape)} do not match inputs of shape {tuple(x.shape)}.")
-    if not is_link(target) and bool(((target != ignored) & ((target < 0) | (target >= count))).any()):
-        raise IndexError(f"A target is out of bounds: there are {count} classes.")
+    if not is_link(target):
+        outside = target[(target != ignored) & ((target < 0) | (target >= count))]
+        if len(outside):
+            raise IndexError(f"Target {int(outside[0])} is out of bounds: there are {count} classes, 0 to {count - 1}.")
 
 
 def _chosen(x: AnyTensor, target: AnyTensor, ignored: int) -> Link:

@@ -241,8 +241,9 @@ def test_gradients_of_losses_need_no_comparisons_again(protocol, hook, make_work
         each.fix_prec(precision_fractional=16, base=2).share(*parties, **options) for each in (Y, BINARY)
     )
     for loss, most in (
-        (lambda x: F.huber_loss(x, targets, reduction="sum"), 5),
-        (lambda x: F.smooth_l1_loss(x, targets, reduction="sum"), 5),
+        (lambda x: F.huber_loss(x, targets, reduction="sum"), 1),
+        (lambda x: F.smooth_l1_loss(x, targets, reduction="sum"), 1),
+        (lambda x: F.smooth_l1_loss(x, targets, beta=0.3), 1),
         (lambda x: F.multi_margin_loss(x, CLASSES, p=2, reduction="sum"), 3),
         (lambda x: F.binary_cross_entropy_with_logits(x, labels, reduction="sum"), 9),
         (lambda x: F.binary_cross_entropy_with_logits(x, BINARY, reduction="sum"), 8),
@@ -251,3 +252,15 @@ def test_gradients_of_losses_need_no_comparisons_again(protocol, hook, make_work
         with sy.mpc.count() as counted:
             made.backward()
         assert counted.rounds <= most
+
+
+@pytest.mark.parametrize("loss", [F.huber_loss, F.smooth_l1_loss])
+def test_second_derivatives_of_huber_losses(loss, cast):
+    """The gradient is the distance within the bound, and its own derivative is 1 there and 0 beyond."""
+    parties, provider = cast
+    far_and_near = torch.tensor([-3.0, -0.5, 0.25, 2.0])
+    x = encrypted(far_and_near, parties[:2], provider).requires_grad_()
+    (gradient,) = torch.autograd.grad(loss(x, torch.zeros(4), reduction="sum"), x, create_graph=True)
+    gradient.sum().backward()
+    assert torch.allclose(gradient.detach().get().float_prec(), far_and_near.clamp(-1, 1), atol=1e-3)
+    assert torch.allclose(x.grad.get().float_prec(), torch.tensor([0.0, 1.0, 1.0, 0.0]), atol=1e-3)
