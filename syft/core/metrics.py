@@ -44,7 +44,8 @@ class MessageCount:
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"<{self.messages} messages, {self.rounds} rounds, {self.bytes} bytes>"
+        counts = (("message", self.messages), ("round", self.rounds), ("byte", self.bytes))
+        return f"<{', '.join(f'{count} {noun}' + 's' * (count != 1) for noun, count in counts)}>"
 
     def _add(self, sender: object, receiver: object, size: int, waited: bool) -> None:
         with self._lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Container
 from typing import Any
 
 from syft.exceptions import (
@@ -80,9 +81,10 @@ class RoundOutcome:
         """Return the mean of the reported losses."""
         return self._loss / self._samples if self._samples else None
 
-    def first_reason(self) -> str:
-        """Return why the first client failed."""
-        return next((f"Client {name!r}: {shortened(why, MAX_REASON)}" for name, why in self.failed.items()), "")
+    def first_reason(self, without: Container[str] = ()) -> str:
+        """Return why the first client failed, other than those in `without`."""
+        found = ((name, why) for name, why in self.failed.items() if name not in without)
+        return next((f"Client {name!r}: {shortened(why, MAX_REASON)}" for name, why in found), "")
 
 
 class RoundFailedError(Exception):

@@ -228,14 +228,17 @@ class Engine:
         answers.leave_out(members, added, self.aggregation.left_out)
         self._train(round, attempt, {name: members[name] for name in added}, added, answers)
         if len(answers.counted) < self.settings.min_clients:
+            needed = self.settings.min_clients
             raise RoundFailedError(
-                f"{len(answers.counted)} of {len(members)} clients answered, but {self.settings.min_clients} are "
-                f"needed. {answers.first_reason()}", answers,
+                f"{len(answers.counted)} of {len(members)} clients answered, but {needed} "
+                f"{'is' if needed == 1 else 'are'} needed. {answers.first_reason()}", answers,
             )  # fmt: skip
         try:
             total = self.aggregation.finish(self.settings.min_clients)
         except FederatedError as error:
-            raise RoundFailedError(str(error), answers) from None
+            # The error has the reasons of clients that the aggregation left out itself.
+            reason = answers.first_reason(without=self.aggregation.left_out)
+            raise RoundFailedError(f"{error} {reason}".rstrip(), answers) from None
         answers.refuse(self.aggregation.refused)
         return total if self.privacy is None else self._released(total, answers)
 

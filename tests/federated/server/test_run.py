@@ -442,7 +442,7 @@ def test_clients_that_time_is_too_short_for_are_not_always_the_same(clock):
 def test_a_round_without_any_client_is_not_a_round_of_noise():
     clients = [Odd(f"c{i}", d, fails=(1,)) for i, d in enumerate(parts(4))]
     privacy = sy.dp.UserPrivacy(noise_multiplier=1.0, clip=1.0, delta=1e-3)
-    with pytest.raises(FederatedError, match="0 of 4 clients answered"):
+    with pytest.raises(FederatedError, match="0 of 4 clients answered, but 1 is needed"):
         train(clients, rounds=1, privacy=privacy)
     with pytest.raises(TrainingError, match="Omit min_clients"):
         train(clients, rounds=1, privacy=privacy, min_clients=2)
