@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from syft.core.redefinition import is_redefinition
 from syft.exceptions import SerdeError
 
 Simplifier = Callable[[Any, Any], tuple[Any, ...]]
@@ -104,6 +105,8 @@ def register(
 ) -> None:
     """Make objects of a class serializable.
 
+    A class that is defined again, as when a notebook cell runs twice, replaces the earlier one.
+
     Args:
         cls: the class.
         code: its number on the wire, the same in every process.
@@ -119,6 +122,9 @@ def register(
     """
     row = RegisteredType(code, cls, _own(cls, "simplify", simplify), _own(cls, "detail", detail), exact, screen)
     classes = (cls, *aliases)
+    earlier = BY_CODE.get(code)
+    if earlier is not None and earlier.cls is not cls and is_redefinition(earlier.cls, cls):
+        unregister(earlier.cls)
     for each in classes:
         if each in BY_TYPE:
             raise SerdeError(

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from syft.core.generator import Generator
+from syft.core.redefinition import is_redefinition
 from syft.exceptions import ProtocolError, SyftError
 from syft.mpc.ring import arithmetic
 
@@ -37,14 +38,16 @@ WITH_COMMON: set[str] = set()
 
 
 def deals(kind: str, common: bool = False) -> Callable[[Row], Row]:
-    """Register a kind of deal: a function `(context, *spec)`; `common` if it deals public tensors."""
+    """Register a kind of deal: a function `(context, *spec)`; `common` if it deals public tensors.
+
+    A function that is defined again, as when a notebook cell runs twice, replaces the earlier one.
+    """
 
     def register(row: Row) -> Row:
-        if kind in DEALS:
-            raise SyftError(f"There already is a deal {kind!r}.")
+        if kind in DEALS and not is_redefinition(DEALS[kind], row):
+            raise SyftError(f"There already is a deal {kind!r}, of {DEALS[kind].__module__}. Choose another name.")
         DEALS[kind] = row
-        if common:
-            WITH_COMMON.add(kind)
+        (WITH_COMMON.add if common else WITH_COMMON.discard)(kind)
         return row
 
     return register

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from syft.core.redefinition import is_redefinition
 from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.mpc.ring import arithmetic
 from syft.mpc.runtime.party import Protocol
@@ -69,11 +70,17 @@ def protocol(
     deals: bool | Callable[..., bool] = True,
     helper: bool = False,
 ) -> Callable[[Function], Function]:
-    """Register a protocol under a name; by default its result has the shape of its first argument."""
+    """Register a protocol under a name; by default its result has the shape of its first argument.
+
+    A function that is defined again, as when a notebook cell runs twice, replaces the earlier one.
+    """
 
     def register(function: Function) -> Function:
-        if name in PROTOCOLS:
-            raise SyftError(f"There already is a protocol {name!r}.")
+        found = PROTOCOLS.get(name)
+        if found is not None and not is_redefinition(found.function, function):
+            raise SyftError(
+                f"There already is a protocol {name!r}, of {found.function.__module__}. Choose another name."
+            )
         PROTOCOLS[name] = ProtocolSpec(name, function, shape, rounds, bytes, error, deals, helper)
         return function
 
@@ -84,5 +91,9 @@ def entry_of(name: str) -> ProtocolSpec:
     """Return a registered protocol."""
     found = PROTOCOLS.get(name)
     if found is None:
-        raise UnsupportedOperationError(f"The protocol {str(name)[:40]!r}", "shared tensors")
+        hint = (
+            "It is not registered in this process. Import its module in the process of every party: "
+            "sy.ProcessWorker(..., modules=[...])."
+        )
+        raise UnsupportedOperationError(f"The protocol {str(name)[:40]!r}", "shared tensors", hint)
     return found

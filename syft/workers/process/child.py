@@ -6,6 +6,7 @@ which clients and peers this worker has, and one that listens.
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import signal
@@ -115,8 +116,13 @@ class ChildProcess:
         if self.worker is not None:
             self.worker.note_order(number)
 
-    def _serve(self, worker_id: ObjectId, threads: int, verbose: bool) -> None:
+    def _serve(
+        self, worker_id: ObjectId, threads: int, verbose: bool, modules: tuple[str, ...], path: tuple[str, ...]
+    ) -> None:
         torch.set_num_threads(threads)
+        sys.path.extend(entry for entry in path if entry not in sys.path)
+        for name in modules:
+            importlib.import_module(name)
         self.worker = ServedWorker(worker_id, verbose=verbose)
         TorchHook(torch, local_worker=self.worker)
         for prepare in SERVED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import socket
 import subprocess
@@ -58,6 +59,7 @@ class ProcessWorker(SpawnedWorker):
         verbose: log every message there.
         auto_add: register it and the workers known to the local worker with each other.
         threads: the number of threads that torch uses there.
+        modules: names of modules that the process imports first, such as those with your own types and protocols.
 
     Example:
         >>> import torch, syft as sy
@@ -78,11 +80,12 @@ class ProcessWorker(SpawnedWorker):
         verbose: bool = False,
         auto_add: bool = True,
         threads: int = 1,
+        modules: Iterable[str] = (),
     ) -> None:
         if "_handle" in self.__dict__:
             self.load_data(data or ())
             return
-        self._handle: ChildHandle = ChildHandle(id, threads, verbose)
+        self._handle: ChildHandle = ChildHandle(id, threads, verbose, _importable(modules))
         super().__init__(hook, id, data, verbose=verbose, auto_add=auto_add)
 
     def open_stream(self, client: BaseWorker) -> SocketStream:
@@ -104,7 +107,7 @@ class ChildHandle:
     # Seconds that a new interpreter may take until it answers, on a busy machine.
     start_timeout = 60.0
 
-    def __init__(self, worker_id: ObjectId, threads: int, verbose: bool) -> None:
+    def __init__(self, worker_id: ObjectId, threads: int, verbose: bool, modules: tuple[str, ...] = ()) -> None:
         if os.name != "posix":
             raise SyftError("ProcessWorker passes sockets to its process, which this system does not support.")
         listener = handshake.listen()
@@ -122,7 +125,7 @@ class ChildHandle:
         self.orders = 0
         self.is_detached = False
         self._order = threading.Lock()
-        self.control(("serve", worker_id, threads, verbose))
+        self.control(("serve", worker_id, threads, verbose, modules, tuple(sys.path) if modules else ()))
         self.end = weakref.finalize(self, _end, self.process, self._connection)
         belongs_here(self)
 
@@ -153,6 +156,28 @@ class ChildHandle:
         return f"its process ({self.process.pid}) ended " + (
             f"by signal {-code}." if code < 0 else f"with exit code {code}."
         )
+
+
+def _importable(modules: Iterable[str]) -> tuple[str, ...]:
+    """Return names of modules, after a check that this process finds them."""
+    if isinstance(modules, str):
+        raise SyftError(f"modules takes a list of names. Write modules=[{modules!r:.60}].")
+    names = tuple(modules)
+    for name in names:
+        if type(name) is not str:
+            raise SyftError(f"modules takes names of modules, got a {type(name).__name__}. Write its name as a text.")
+        if name == "__main__":
+            raise SyftError("modules can't name __main__. Move the code to a file, and pass the file's name without .py.")
+        if not _is_found(name):
+            raise SyftError(f"There is no module {name!r:.60} on sys.path. Add its folder: sys.path.append(folder).")
+    return names
+
+
+def _is_found(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def _spawn(control: socket.socket, listener: socket.socket, threads: int) -> subprocess.Popen[bytes]:
