@@ -6,5 +6,8 @@ from typing import Any
 
 
 def is_redefinition(earlier: Any, later: Any) -> bool:
-    """Return whether a function or class was defined again under the same name, in the same module."""
-    return (earlier.__module__, earlier.__qualname__) == (later.__module__, later.__qualname__)
+    """Return whether a function or class of a module was defined again under the same name."""
+    name = earlier.__qualname__
+    if "<locals>" in name:
+        return False  # closures of one factory have the same name and are different functions
+    return bool((earlier.__module__, name) == (later.__module__, later.__qualname__))

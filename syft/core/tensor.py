@@ -31,6 +31,7 @@ from syft.core.id_provider import ObjectId
 from syft.core.labels import check_labels
 from syft.core.object import AbstractObject, initialize_object
 from syft.core.providers import providers
+from syft.core.redefinition import is_redefinition
 from syft.core.references import TensorMeta
 from syft.exceptions import SyftError
 
@@ -85,11 +86,14 @@ class AbstractTensor(AbstractObject):
 
     @classmethod
     def implements(cls, *functions: object) -> Callable[[Rule], Rule]:
-        """Register a rule for torch functions (API level) or ATen operations on this kind of link."""
+        """Register a rule for torch functions (API level) or ATen operations on this kind of link.
+
+        A function that is defined again, as when a notebook cell runs twice, replaces the earlier one.
+        """
 
         def register(rule: Rule) -> Rule:
             for function in functions:
-                if function in cls._rules:
+                if function in cls._rules and not is_redefinition(cls._rules[function], rule):
                     raise SyftError(f"{cls.__name__} already has a rule for {function}.")
                 cls._rules[function] = rule
             rule_cache.clear()

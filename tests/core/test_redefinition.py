@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import syft as sy
+from syft.core.tensor import AbstractTensor
 from syft.exceptions import SerdeError, SyftError
 from syft.mpc.dealer.deals import DEALS, WITH_COMMON, deals
 from syft.mpc.runtime.protocol_registry import PROTOCOLS, protocol
@@ -28,6 +29,14 @@ class Reading:
 
 async def answer(party, x):
     return x + RUN
+
+
+def negated(x):
+    return -RUN * x.child
+
+
+def make_rule():
+    return lambda x: x
 
 
 def zeros(context, shape):
@@ -82,3 +91,25 @@ def test_a_deal_defined_again_replaces_the_earlier_one(clean):
     assert DEALS["zeros of a cell"] is second["zeros"] and "zeros of a cell" not in WITH_COMMON
     with pytest.raises(SyftError, match="already is a deal 'zeros of a cell', of __main__"):
         deals("zeros of a cell")(other["zeros"])
+
+
+def test_a_rule_defined_again_replaces_the_earlier_one():
+    class Link(AbstractTensor):
+        pass
+
+    first, second, other = run_cell(1), run_cell(2), run_cell(3, "elsewhere")
+    for cell in (first, second):
+        Link.implements(torch.Tensor.neg)(cell["negated"])
+        assert torch.equal(-Link().on(torch.ones(2)), torch.full((2,), -float(cell["RUN"])))
+    with pytest.raises(SyftError, match="already has a rule"):
+        Link.implements(torch.Tensor.neg)(other["negated"])
+
+
+def test_two_closures_of_one_factory_are_not_a_redefinition():
+    class Link(AbstractTensor):
+        pass
+
+    cell = run_cell(1)
+    Link.implements(torch.Tensor.neg)(cell["make_rule"]())
+    with pytest.raises(SyftError, match="already has a rule"):
+        Link.implements(torch.Tensor.neg)(cell["make_rule"]())
