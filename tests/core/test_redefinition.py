@@ -13,7 +13,7 @@ from syft.exceptions import SerdeError, SyftError
 from syft.mpc.dealer.deals import DEALS, WITH_COMMON, deals
 from syft.mpc.runtime.protocol_registry import PROTOCOLS, protocol
 
-CELL = '''
+CELL = """
 class Reading:
     def __init__(self, value):
         self.value = value
@@ -41,7 +41,7 @@ def make_rule():
 
 def zeros(context, shape):
     return (context.fixed(shape, lambda: torch.zeros(shape)),)
-'''
+"""
 
 
 def run_cell(run: int, module: str = "__main__") -> dict[str, Any]:

@@ -167,7 +167,7 @@ def _importable(modules: Iterable[str]) -> tuple[str, ...]:
         if type(name) is not str:
             raise SyftError(f"modules takes names of modules, got a {type(name).__name__}. Write its name as a text.")
         if name == "__main__":
-            raise SyftError("modules can't name __main__. Move the code to a file, and pass the file's name without .py.")
+            raise SyftError("modules can't name __main__. Move the code to a file and pass its name, without .py.")
         if not _is_found(name):
             raise SyftError(f"There is no module {name!r:.60} on sys.path. Add its folder: sys.path.append(folder).")
     return names
