@@ -26,8 +26,7 @@ def doctor() -> None:
     rows(("package", "version", "for"), lines, "")
     say("")
     for extra, names in missing.items():
-        purpose = EXTRAS[extra][0]
-        say(f"{purpose[0].upper()}{purpose[1:]} needs {', '.join(names)}: {install_line(extra)}")
+        say(f"Missing for {EXTRAS[extra][0]}: {', '.join(names)}. Install: {install_line(extra)}")
     if not missing:
         say("Nothing is missing.")
     say("")
