@@ -6,13 +6,14 @@ import importlib.util
 import sys
 
 from resyft.import_name import require
-from syft import __version__
-from syft._extras import install_line
 
 
 def main() -> None:
     """Run the command line; without its packages, print how to install them."""
     require()
+    from syft import __version__  # not above: it may be that of another package
+    from syft._extras import install_line
+
     if importlib.util.find_spec("typer") is not None:
         from syft.cli.main import run
 
