@@ -79,9 +79,7 @@ def ended(process):
 def test_a_set_up_that_pip_cannot_finish(clone):
     code, out, err = ended(start(clone, "demo", PIP_NO_INDEX="1"))
     assert code == 1 and "making .venv" in out and "packages for the demo into .venv. This takes about" in out
-    assert (
-        "No matching distribution found for torch==2.13.0" in err and "All of its output is in .venv/setup.log" in err
-    )
+    assert "ERROR: " in err and "torch==2.13.0" in err and "All of its output is in .venv/setup.log" in err
     assert "torch==2.13.0" in (clone / ".venv" / "setup.log").read_text()
     made = {path.name for path in (clone / ".venv").glob(".setup-*")}
     assert made == set(), "neither done nor cut off"
@@ -102,7 +100,7 @@ def test_an_interrupted_set_up_starts_over_and_two_wait_for_each_other(clone):
     assert "packages for the tests and all extras" in out and "Traceback" not in err
     code, out, err = ended(second)
     assert code == 1 and out.startswith("setup: making .venv"), "what the first one left is not trusted"
-    assert "No matching distribution found" in err
+    assert "ERROR: " in err
 
 
 def test_levels(clone):
@@ -133,7 +131,7 @@ def test_a_finished_level_is_not_installed_again(clone):
         (clone / ".venv" / "bin" / tool).touch(0o755)
     everything.write_text(made)
     assert ended(start(clone, "demo")) == (0, "", "") and ended(start(clone)) == (0, "", "")
-    (clone / "constraints.txt").open("a").write("# changed\n")
+    (clone / "constraints.txt").write_text((clone / "constraints.txt").read_text() + "# changed\n")
     assert ended(start(clone, "demo", PIP_NO_INDEX="1"))[0] == 1, "the stamp is of other versions"
 
 
