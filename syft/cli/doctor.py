@@ -14,7 +14,7 @@ _CORE = ("resyft", "torch", "numpy", "msgpack", "cryptography", "websockets", "r
 
 
 def doctor() -> None:
-    """Print versions, missing packages with the command that installs them, and the isolation of this system."""
+    """Show versions, missing packages and isolation. Prints the command for each missing package."""
     lines = [("python", platform.python_version(), "")]
     lines += [(name, _version(name), "") for name in _CORE]
     missing: dict[str, list[str]] = {}

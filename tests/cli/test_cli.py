@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import typer
 
 import syft as sy
 from syft import __main__ as entry
@@ -333,6 +334,27 @@ def test_a_missing_package_gives_one_line(monkeypatch, tmp_path):
     assert (
         found.code == 1 and "pip install 'argon2-cffi>=25' 'fastapi>=0.130'" in found.err and found.err.count("\n") == 1
     )
+
+
+def groups(command, path=()):
+    """Yield each group of commands, and the words that lead to it."""
+    if hasattr(command, "commands"):
+        yield path, command
+        for name, below in command.commands.items():
+            yield from groups(below, (*path, name))
+
+
+def test_lists_of_commands_are_not_cut_at_80_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    found = list(groups(typer.main.get_command(cli.app)))
+    assert len(found) > 10
+    for path, _ in found:
+        text = run(*path, "--help").out.partition("Commands:")[2]
+        assert text and "..." not in text, text
+
+
+def test_version():
+    assert run("--version").out == f"resyft {sy.__version__}\n"
 
 
 def test_help_names_every_command():
