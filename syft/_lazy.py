@@ -61,7 +61,7 @@ def publish(package: str, namespace: Mapping[str, object], names: Iterable[str])
                 line = vars(found).get("__firstlineno__")
                 found.__module__ = package
                 if line is not None:  # Python 3.13 forgets it with the module; inspect.getsource needs it
-                    type.__setattr__(found, "__firstlineno__", line)  # type: ignore[arg-type]
+                    type.__setattr__(found, "__firstlineno__", line)
 
 
 # Published class or function -> the module that defines it.
