@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from resyft import guard as _guard  # noqa: F401  (raises if another package is in this folder)
 from syft import _gc_pause, _later_names
 from syft import _sigint as _sigint  # before the imports that take long
 from syft import codes as codes

@@ -58,7 +58,10 @@ def publish(package: str, namespace: Mapping[str, object], names: Iterable[str])
         if isinstance(found, type | FunctionType) and found.__qualname__ == name:
             if found.__module__.startswith(f"{package}."):
                 _homes.setdefault(found, found.__module__)
+                line = vars(found).get("__firstlineno__")
                 found.__module__ = package
+                if line is not None:  # Python 3.13 forgets it with the module; inspect.getsource needs it
+                    type.__setattr__(found, "__firstlineno__", line)
 
 
 # Published class or function -> the module that defines it.

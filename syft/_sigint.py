@@ -1,4 +1,4 @@
-"""Ctrl-C while `python -m syft` is being loaded: one line and exit code 130, instead of a traceback through torch."""
+"""Ctrl-C while the command line is being loaded: one line and exit code 130, not a traceback through torch."""
 
 from __future__ import annotations
 
@@ -14,8 +14,14 @@ _LINE = b"Interrupted.\n"
 
 
 def is_command() -> bool:
-    """Say whether this process was started as `python -m syft`, and not by a program that imports the library."""
-    return ("-m", "syft") in itertools.pairwise(sys.orig_argv)
+    """Say whether this process is `python -m syft` or `resyft`, and not a program that imports the library."""
+    words = list(itertools.pairwise(sys.orig_argv))
+    return ("-m", "syft") in words or ("-m", "resyft") in words or is_script()
+
+
+def is_script() -> bool:
+    """Say whether this process was started by the script `resyft`, which pip installs."""
+    return os.path.basename(next(iter(sys.argv), "")) == "resyft"  # noqa: PTH119  (pathlib is not loaded yet)
 
 
 def _end(*_: object) -> NoReturn:

@@ -82,7 +82,7 @@ def _distribute(name: str, tags: tuple[str, ...], workers: list[VirtualWorker]) 
     try:
         from sklearn import datasets
     except ImportError:
-        raise DependencyError("scikit-learn", "scikit-learn") from None
+        raise DependencyError("scikit-learn", "examples") from None
     found = getattr(datasets, f"load_{name}")()  # a name of the table above
     if workers[0].search([f"#{name}", "#data"]):
         return

@@ -10,7 +10,7 @@ from syft.cli.api_client import Columns, Target, request, show_rows
 from syft.cli.options import NO_TARGET, After, Json, Limit, NodeCommands
 from syft.cli.output import moment, say
 
-app = NodeCommands("Privacy budgets: how much may be learnt from data by answers with noise.")
+app = NodeCommands("Privacy budgets of data. They limit what noisy answers may reveal.")
 
 Data = Annotated[
     str | None,

@@ -123,7 +123,7 @@ def share(
     public: Annotated[bool, typer.Option("--public", help="Every user may read it.")] = False,
     target: Target = NO_TARGET,
 ) -> None:
-    """Set the users who may read a data set, and all results derived from it; no user, if none is named."""
+    """Set the users who may read a data set. Includes all results derived from it; no user, if none is named."""
     request(target, "PUT", f"objects/{quoted(object_id)}/users", {"users": user or [], "public": public})
     say(f"From now on {'everybody' if public else ' '.join(user or []) or 'nobody'} may read it.")
 

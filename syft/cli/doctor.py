@@ -6,46 +6,27 @@ import importlib.metadata
 import importlib.util
 import platform
 
+from syft._extras import EXTRAS, install_line
 from syft.cli.output import rows, say
 from syft.grid.isolation.confinement.confine import MEASURES, available
 
-# package as it is imported -> what installs it
-PACKAGES = {
-    "fastapi": "resyft[node]",
-    "uvicorn": "resyft[node]",
-    "jwt": "resyft[node]",
-    "argon2": "resyft[node]",
-    "sqlalchemy": "resyft[node]",
-    "typer": "resyft[node]",
-    "pg8000": "resyft[postgres]",
-    "ray": "resyft[ray]",
-    "sklearn": "resyft[examples]",
-    "opacus": "resyft[dp]",
-}
 _CORE = ("resyft", "torch", "numpy", "msgpack", "cryptography", "websockets", "rich")
-_NAMES = {"jwt": "pyjwt", "argon2": "argon2-cffi", "sklearn": "scikit-learn"}
-_PURPOSE = {
-    "resyft[node]": "running nodes",
-    "resyft[postgres]": "nodes with PostgreSQL",
-    "resyft[ray]": "workers in a Ray cluster",
-    "resyft[examples]": "the demo",
-    "resyft[dp]": "training with differential privacy",
-}
 
 
 def doctor() -> None:
-    """Print the installed versions, and the parts that need packages which are not installed."""
+    """Show versions, missing packages and isolation. Prints the command for each missing package."""
     lines = [("python", platform.python_version(), "")]
     lines += [(name, _version(name), "") for name in _CORE]
     missing: dict[str, list[str]] = {}
-    for module, extra in PACKAGES.items():
-        name = _NAMES.get(module, module)
-        if importlib.util.find_spec(module) is None:
-            missing.setdefault(extra, []).append(name)
-        lines.append((name, _version(name), _PURPOSE[extra]))
+    for extra, (purpose, packages) in EXTRAS.items():
+        for module, name in packages.items():
+            if importlib.util.find_spec(module) is None:
+                missing.setdefault(extra, []).append(name)
+            lines.append((name, _version(name), purpose))
     rows(("package", "version", "for"), lines, "")
+    say("")
     for extra, names in missing.items():
-        say(f"{_PURPOSE[extra]} needs {', '.join(names)}: pip install '{extra}'")
+        say(f"Missing for {EXTRAS[extra][0]}: {', '.join(names)}. Install: {install_line(extra)}")
     if not missing:
         say("Nothing is missing.")
     say("")

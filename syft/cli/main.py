@@ -8,14 +8,17 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Annotated
 
 import typer
 
-from syft._sigint import INTERRUPTED
+from syft import __version__
+from syft._extras import EXTRAS, install_line
+from syft._sigint import INTERRUPTED, is_script
 from syft.cli.budget import app as budget
 from syft.cli.certs import app as certs
 from syft.cli.data import app as data
-from syft.cli.doctor import PACKAGES, doctor
+from syft.cli.doctor import doctor
 from syft.cli.gateway import app as gateway
 from syft.cli.output import fail
 from syft.cli.programs import app as programs
@@ -24,8 +27,9 @@ from syft.cli.start import start
 from syft.cli.users import tokens, users
 from syft.exceptions import SyftError
 
+PROGRAM = "resyft" if is_script() else "python -m syft"
 app = typer.Typer(
-    name="python -m syft",
+    name=PROGRAM,
     help="Compute on data that stays where it is: nodes, their owners and users.",
     no_args_is_help=True,
     add_completion=False,
@@ -51,6 +55,21 @@ for name, group in (
     node.add_typer(group, name=name)
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"resyft {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
     """End a command on Ctrl-C with one line, after its resources were closed."""
@@ -68,14 +87,15 @@ def run() -> None:
     """Run the command line."""
     try:
         with _interruptible():
-            app(prog_name="python -m syft")
+            app(prog_name=PROGRAM)
     except SyftError as error:
         fail(str(error))
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        if missing not in PACKAGES:
+        extra = next((extra for extra, (_, packages) in EXTRAS.items() if missing in packages), None)
+        if extra is None:
             raise
-        fail(f"This needs the package {missing!r}, which is not installed: pip install '{PACKAGES[missing]}'")
+        fail(f"This needs the package {missing!r}, which is not installed: {install_line(extra)}")
     except BrokenPipeError:  # the reader of our output closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None

@@ -15,7 +15,7 @@ from syft.cli.options import NO_TARGET, Json, Newest, NodeCommands, RowId, durat
 from syft.cli.output import moment, say
 from syft.exceptions import AuthenticationError, SyftError
 
-app = NodeCommands("Plans that users may run on private data, with outputs that leave.")
+app = NodeCommands("Plans whose outputs may leave. Users run them on private data.")
 
 
 @app.add("allow")
@@ -121,7 +121,7 @@ def show(
     ],
     target: Target = NO_TARGET,
 ) -> None:
-    """Show the code and the hash of an allowed program, or of a plan before it is allowed."""
+    """Show the code and the hash of a program. Takes an allowed one, or a plan before it is allowed."""
     is_file = Path(program).is_file()
     with reach(target) as talk, _published(talk, program) as object_id:
         allowed = None if is_file else _find(talk, f"programs/{quoted(program)}/code")

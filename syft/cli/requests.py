@@ -41,7 +41,7 @@ def show_request(
     target: Target = NO_TARGET,
     as_json: Json = False,
 ) -> None:
-    """Show a request: its user, its reason, and the code that leads to the result."""
+    """Show a request. Prints its user, its reason, and the code that leads to the result."""
     path = f"requests/{quoted(request_id)}"
     row = request(target, "POST", f"{path}/verify", {}) if verify else request(target, "GET", path)
     if as_json:
@@ -79,7 +79,7 @@ def approve(
     answer: Annotated[str, typer.Option(help="A text for the user.")] = "",
     target: Target = NO_TARGET,
 ) -> None:
-    """Approve a request: the user may fetch the copy that was sealed with it."""
+    """Approve a request. The user may fetch the copy that was sealed with it."""
     body: dict[str, Any] = {"answer": answer}
     if expires is not None:
         body["seconds"] = duration(expires)
@@ -139,6 +139,6 @@ def show_audit(after: After = 0, limit: Limit = 100, target: Target = NO_TARGET,
 
 @audit.add("verify")
 def verify_audit(target: Target = NO_TARGET) -> None:
-    """Check that no row of the log was changed, removed or added by somebody else."""
+    """Check that the log is intact. No row was changed, removed or added by somebody else."""
     found = request(target, "GET", "audit/verify")
     say(f"The log is intact: {found['rows']} rows.")

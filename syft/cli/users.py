@@ -32,7 +32,7 @@ def _password(prompt: str) -> str:
 
 @users.add("add")
 def add_user(user: str, role: Role = "user", target: Target = NO_TARGET) -> None:
-    """Add a user; the password is asked for, or read from standard input."""
+    """Add a user. The command asks for the password, or reads it from standard input."""
     body = {"user": user, "password": _password(f"Password of {user}"), "role": role}
     row = request(target, "POST", "users", body)
     say(f"{row['user']} was added, with the role {row['role']}.")
@@ -54,7 +54,7 @@ def remove_user(user: str, target: Target = NO_TARGET) -> None:
 
 @users.add("passwd")
 def change_password(user: str, target: Target = NO_TARGET) -> None:
-    """Change a password; the new one is asked for, or read from standard input."""
+    """Change a password. The command asks for the new one, or reads it from standard input."""
     body = {"password": _password(f"New password of {user}")}
     request(target, "PUT", f"users/{quoted(user)}/password", body)
     say(f"The password of {user} was changed; all of its tokens are revoked.")

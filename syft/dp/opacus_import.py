@@ -18,7 +18,7 @@ def opacus(name: str) -> Any:
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "opacus":
             raise
-        raise DependencyError("opacus", "resyft[dp]") from None
+        raise DependencyError("opacus", "dp") from None
     finally:  # importing Opacus configures the root logger, which is the application's decision
         for handler in set(root.handlers) - set(before):
             root.removeHandler(handler)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from syft._extras import install_line
+
 
 class SyftError(Exception):
     """The base of this library's errors.
@@ -28,13 +30,11 @@ class SyftError(Exception):
 class DependencyError(SyftError, code="SY001"):
     """An optional package is not installed."""
 
-    def __init__(self, package: str, install: str | None = None) -> None:
+    def __init__(self, package: str, extra: str | None = None) -> None:
         self.package = package
-        self.install = install or package
-        super().__init__(
-            f"The package {package!r} is needed for this and is not installed. "
-            f"Install it with: pip install '{self.install}'"
-        )
+        self.extra = extra
+        line = f"pip install '{package}'" if extra is None else install_line(extra)
+        super().__init__(f"The package {package!r} is needed for this and is not installed. Install it with: {line}")
 
 
 class RemoteError(SyftError, code="SY002"):

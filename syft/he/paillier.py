@@ -29,7 +29,7 @@ def phe() -> Any:
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "phe":
             raise
-        raise DependencyError("phe", "resyft[he]") from None
+        raise DependencyError("phe", "he") from None
 
 
 def keygen(private_keyring: Any = None, n_length: int = DEFAULT_BITS) -> tuple[Any, Any]:

@@ -1,5 +1,6 @@
 """The command line: a real node process, and what its owner types."""
 
+import importlib.metadata
 import json
 import signal
 import stat
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import typer
 
 import syft as sy
 from syft import __main__ as entry
@@ -302,14 +304,15 @@ def test_ctrl_c_is_clean_and_the_store_goes_on(node, gateway, place, tmp_path):
 
 def test_doctor_names_missing_packages(monkeypatch, capsys):
     shown = run("doctor")
-    assert shown.code == 0 and "torch" in shown.out and torch.__version__ in shown.out
+    assert shown.code == 0 and f"resyft        {sy.__version__}" in shown.out
+    assert importlib.metadata.version("torch") in shown.out
     real = entry.importlib.util.find_spec
     missing = {"pg8000", "typer"}
     monkeypatch.setattr(entry.importlib.util, "find_spec", lambda name, *a: None if name in missing else real(name, *a))
-    assert "nodes with PostgreSQL needs pg8000: pip install 'resyft[postgres]'" in run("doctor").out
+    assert "Missing for nodes with PostgreSQL: pg8000. Install: pip install 'pg8000>=1.31'" in run("doctor").out
     with pytest.raises(SystemExit) as end:
         entry.main()
-    assert end.value.code == 1 and "pip install 'resyft[node]'" in capsys.readouterr().err
+    assert end.value.code == 1 and "pip install 'argon2-cffi>=25' 'fastapi>=0.130'" in capsys.readouterr().err
 
 
 def test_doctor_lists_the_measures_of_isolation():
@@ -328,7 +331,30 @@ def test_a_missing_package_gives_one_line(monkeypatch, tmp_path):
     monkeypatch.setattr(cli.app, "__call__", lacking, raising=False)
     monkeypatch.setattr(type(cli.app), "__call__", lacking)
     found = run("node", "start")
-    assert found.code == 1 and "pip install 'resyft[node]'" in found.err and found.err.count("\n") == 1
+    assert (
+        found.code == 1 and "pip install 'argon2-cffi>=25' 'fastapi>=0.130'" in found.err and found.err.count("\n") == 1
+    )
+
+
+def groups(command, path=()):
+    """Yield each group of commands, and the words that lead to it."""
+    if hasattr(command, "commands"):
+        yield path, command
+        for name, below in command.commands.items():
+            yield from groups(below, (*path, name))
+
+
+def test_lists_of_commands_are_not_cut_at_80_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    found = list(groups(typer.main.get_command(cli.app)))
+    assert len(found) > 10
+    for path, _ in found:
+        text = run(*path, "--help").out.partition("Commands:")[2]
+        assert text and "..." not in text, text
+
+
+def test_version():
+    assert run("--version").out == f"resyft {sy.__version__}\n"
 
 
 def test_help_names_every_command():

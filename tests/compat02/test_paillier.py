@@ -485,7 +485,7 @@ def test_p1_text_and_html_show_neither_numbers_nor_secrets():
 def test_p1_a_missing_package_is_named_with_the_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "phe.paillier", None)
     monkeypatch.setitem(sys.modules, "phe", None)
-    with pytest.raises(DependencyError, match=r"pip install 'resyft\[he\]'"):
+    with pytest.raises(DependencyError, match=r"pip install 'gmpy2>=2\.2' 'phe>=1\.5'"):
         sy.keygen()
 
 

@@ -27,7 +27,7 @@ from syft.grid.identity.roles import check_role
 try:
     import jwt
 except ModuleNotFoundError as error:
-    raise DependencyError("pyjwt", "resyft[node]") from error
+    raise DependencyError("pyjwt", "node") from error
 
 ALGORITHM = "EdDSA"
 MAX_TOKEN = 4096

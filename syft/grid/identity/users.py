@@ -24,7 +24,7 @@ from syft.grid.identity.tokens import Tokens
 try:
     import argon2
 except ModuleNotFoundError as error:
-    raise DependencyError("argon2-cffi", "resyft[node]") from error
+    raise DependencyError("argon2-cffi", "node") from error
 
 MIN_PASSWORD, MAX_PASSWORD = 8, 1024
 LOGIN_SECONDS = 12 * 3600.0

@@ -5,7 +5,7 @@ import importlib.util
 from syft.exceptions import DependencyError
 
 if importlib.util.find_spec("sqlalchemy") is None:
-    raise DependencyError("sqlalchemy", "resyft[node]")
+    raise DependencyError("sqlalchemy", "node")
 
 from syft.grid.storage.admin import ObjectAdmin as ObjectAdmin
 from syft.grid.storage.folder import Loaded as Loaded

@@ -41,7 +41,7 @@ class PostgresStorage(SqlStorage):
 
     def __init__(self, url: str) -> None:
         if importlib.util.find_spec("pg8000") is None:
-            raise DependencyError("pg8000", "resyft[postgres]")
+            raise DependencyError("pg8000", "postgres")
         with translated():
             engine = _engine(url)
         try:

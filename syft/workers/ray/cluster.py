@@ -29,7 +29,7 @@ def package() -> Any:
     try:
         return importlib.import_module("ray")
     except ImportError as error:
-        raise DependencyError("ray", "resyft[ray]") from error
+        raise DependencyError("ray", "ray") from error
 
 
 def start(**options: object) -> None:

@@ -32,7 +32,7 @@ class RayWorker(SpawnedWorker):
     """A worker in an actor of Ray: it computes where Ray finds room, on this machine or on another of the cluster.
 
     It is for the cluster of one owner. Any client that reaches Ray's own ports can run any code there, so they must be
-    closed to others; for data of other owners use nodes. Needs `pip install 'resyft[ray]'`.
+    closed to others; for data of other owners use nodes. Needs the extra `ray`.
 
     The cluster is the one that this process is connected to, or else the one that RAY_ADDRESS names, or else a new one
     on this machine, which only this machine reaches. RayWorkers reach each other directly. They reach workers of this

@@ -48,6 +48,5 @@ def versions_differ(client: object, worker: object) -> str:
     """Return the error text for different protocol versions of client and worker, with the side to upgrade."""
     older = "here" if type(client) is int and type(worker) is int and client < worker else "at the worker"
     return (
-        f"This client uses version {client!r} of the stream and the worker version {worker!r}; "
-        f"upgrade resyft {older} (pip install --upgrade resyft)."
+        f"This client uses version {client!r} of the stream and the worker version {worker!r}; upgrade resyft {older}."
     )

@@ -309,5 +309,5 @@ def test_a_gradient_that_is_not_finite_is_an_error_and_no_step():
 def test_without_opacus_the_error_names_the_extra(monkeypatch):
     monkeypatch.delitem(sys.modules, "syft.dp.training.opacus_secure", raising=False)
     monkeypatch.setitem(sys.modules, "opacus", None)
-    with pytest.raises(DependencyError, match=r"resyft\[dp\]"):
+    with pytest.raises(DependencyError, match=r"pip install 'opacus>=1\.6'"):
         sy.dp.PrivacyEngine()

@@ -314,7 +314,7 @@ def test_without_ray(hook, monkeypatch):
     importing = re.compile(r"^\s*(import|from) ray\b", re.MULTILINE)
     assert not [path for path in Path(sy.__file__).parent.rglob("*.py") if importing.search(path.read_text())]
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(sy.exceptions.DependencyError, match=r"pip install 'resyft\[ray\]'"):
+    with pytest.raises(sy.exceptions.DependencyError, match=r"pip install 'ray==2\.60\.0'"):
         sy.RayWorker(hook, id="ray-none")
     assert "ray-none" not in hook.local_worker._known_workers
 

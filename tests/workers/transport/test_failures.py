@@ -212,7 +212,7 @@ def run(program, *args):
 
 
 HEAD = """
-import os, sys
+import os, sys, warnings
 import torch, syft as sy
 hook = sy.TorchHook(torch)
 from syft.workers.process.worker import ProcessWorker
@@ -263,6 +263,8 @@ for worker in workers:
     worker.synchronize()
 pointers[0].add_(1)  # gathered, and the parent's to send
 sys.stdout.flush()
+# From 3.12 on, Python warns the author of a program with threads that forks, as this one means to.
+warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
 child = os.fork()
 if child == 0:
     for pointer in pointers:

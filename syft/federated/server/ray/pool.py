@@ -58,7 +58,7 @@ class RayPool:
     work of the round is lost, and it is replaced.
 
     The cluster is the one that this process is connected to, else the one in RAY_ADDRESS, else a new one that only this
-    machine can reach. Needs `pip install 'resyft[ray]'`.
+    machine can reach. Needs the extra `ray`.
 
     Args:
         simulation: the clients.

@@ -256,7 +256,7 @@ def test_an_actor_that_finds_no_room(cluster, monkeypatch):
 
 def test_ray_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(DependencyError, match=r"resyft\[ray\]"):
+    with pytest.raises(DependencyError, match=r"pip install 'ray==2\.60\.0'"):
         sy.federated.Simulation(digits(), 4, backend="ray")
 
 
