@@ -3,6 +3,7 @@
 import base64
 import json
 import tempfile
+import weakref
 import threading
 
 import jwt
@@ -40,9 +41,12 @@ _folders = []
 
 
 def new_revocations():
-    """Return the revocations of a new node; its folder is deleted when the tests end."""
+    """Return the revocations of a new node; the file is closed with them, its folder is deleted when the tests end."""
     _folders.append(tempfile.TemporaryDirectory())
-    return Revocations(Database(_folders[-1].name))
+    database = Database(_folders[-1].name)
+    revocations = Revocations(database)
+    weakref.finalize(revocations, database.close)
+    return revocations
 
 
 def part(value):
