@@ -60,7 +60,7 @@ def in_place(method, *args):
     return run
 
 
-# What a program does with the copy at bob -> the tensor whose squares are differentiated.
+# A use of the copy at bob -> the tensor whose squares are differentiated.
 TRANSFERS = {
     "sent on": lambda x, a, c: x.send(c),
     "sent on in place": lambda x, a, c: in_place("send_", c)(x),

@@ -37,7 +37,7 @@ def _checked_bits(factor: object, party: Party) -> int:
 
 @protocol("hide_multiples", deals=False)
 async def hide_multiples(party: Party, x: torch.Tensor, modulus: int) -> torch.Tensor:
-    """Add a random multiple of a modulus: what is opened then depends on x modulo it only, up to a statistical bound.
+    """Add a random multiple of a modulus: the opened number then depends on x modulo it only, up to a statistical bound.
 
     Sees: nothing. Two numbers that differ by q multiples of the modulus give openings at a statistical distance of at
     most q / 2^b, with b = 61 - log2(modulus * parties), rounded down.
@@ -50,7 +50,7 @@ async def hide_multiples(party: Party, x: torch.Tensor, modulus: int) -> torch.T
 async def hide_carries(party: Party, x: torch.Tensor, width: int, field: list[int]) -> torch.Tensor:
     """Move random carries between limbs, and add a random multiple of a field.
 
-    What is opened then depends on the number modulo the field only, up to a statistical bound.
+    Opened limbs then depend on the number modulo the field only, up to a statistical bound.
 
     Args:
         party: this party.

@@ -1,4 +1,4 @@
-"""What is opened of a sum of residues or limbs depends on the result only."""
+"""Opened sums of residues and of limbs depend on the result only."""
 
 from __future__ import annotations
 
