@@ -37,7 +37,7 @@ def _checked_bits(factor: object, party: Party) -> int:
 
 @protocol("hide_multiples", deals=False)
 async def hide_multiples(party: Party, x: torch.Tensor, modulus: int) -> torch.Tensor:
-    """Add a random multiple of a modulus: the opened number then depends on x modulo it only, up to a statistical bound.
+    """Add a random multiple of a modulus: opened numbers then depend on x modulo it only, up to a statistical bound.
 
     Sees: nothing. Two numbers that differ by q multiples of the modulus give openings at a statistical distance of at
     most q / 2^b, with b = 61 - log2(modulus * parties), rounded down.
