@@ -11,7 +11,7 @@ from syft.core.tensor import below
 from syft.exceptions import CommandNotAllowedError, SyftError, UnsupportedOperationError
 from syft.he import ciphertexts as c
 from syft.he.paillier import Modulus, modulus_from_bytes, modulus_of
-from syft.he.paillier_tensor import PaillierTensor
+from syft.he.paillier_tensor import PaillierTensor, refuse_gradient
 from syft.hook.allowed_functions import register_command
 from syft.hook.syft_tensor import SyftTensor
 from syft.pointers.multi_pointer import MultiPointerTensor
@@ -38,6 +38,8 @@ def encrypt_tensor(tensor: torch.Tensor, public_key: object) -> Any:
 
 
 def _encrypted(tensor: torch.Tensor, key: Modulus) -> Any:
+    if torch.is_grad_enabled():
+        refuse_gradient(tensor, "encrypt()")
     encrypted = PaillierTensor(child=c.encrypt(key, tensor.detach()))
     encrypted.tags, encrypted.description = set(tags_of(tensor)), description_of(tensor)
     return encrypted.wrap()

@@ -26,6 +26,7 @@ from syft.core.id_provider import ObjectId
 from syft.core.labels import check_labels
 from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor, Level
+from syft.core.trees import iter_tensors
 from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.he import ciphertexts as c
 from syft.he.encoding import objects
@@ -43,6 +44,16 @@ HINT = (
     "For other calls decrypt first: x.decrypt(private_key)."
 )
 MAX_DIMS = 64
+
+
+def refuse_gradient(value: object, call: str) -> None:
+    """Refuse a plain tensor whose gradient would be lost: none flow back through ciphertexts."""
+    if isinstance(value, torch.Tensor) and value.requires_grad:
+        raise UnsupportedOperationError(
+            f"{call} with a tensor that requires a gradient",
+            "PaillierTensor",
+            "Gradients don't flow through ciphertexts: use x.detach(), or torch.no_grad() for a model.",
+        )
 
 
 class PaillierTensor(Viewable):
@@ -146,6 +157,9 @@ class PaillierTensor(Viewable):
         rule = find_rule(cls, function)
         if rule is None:
             raise UnsupportedOperationError(function_name(function), cls.__name__, HINT)
+        if torch.is_grad_enabled():
+            for leaf in iter_tensors((args, kwargs)):
+                refuse_gradient(leaf, function_name(function))
         return rule(*args, **kwargs)
 
     def __repr__(self) -> str:

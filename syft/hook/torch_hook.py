@@ -29,10 +29,23 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 
+# The local worker that a hook made: the next hook uses it again. Two would be two clients, whose messages to one worker
+# have no common order.
+_made: list[Any] = []
+
+
+def _default_local_worker(hook: TorchHook, is_client: bool) -> Any:
+    """Return the local worker of an earlier hook, or make one."""
+    if not _made or _made[0].is_client_worker is not is_client:
+        _made[:] = [base.worker_factory[0](hook, "me", is_client_worker=is_client)]
+    return _made[0]
+
+
 class TorchHook(FrameworkHook):
     """Adds the methods for remote computation to torch.
 
-    A second hook is the first one again: torch is hooked once, and there is one local worker.
+    A second hook is the first one again: torch is hooked once, and there is one local worker. It is the same worker
+    after `unhook()`: pointers and workers of before continue to work with it.
 
     Args:
         torch: the torch module.
@@ -68,7 +81,7 @@ class TorchHook(FrameworkHook):
         self._patches = Patches()
         self._handles: list[Any] = []
         self.local_worker = None
-        self.local_worker = local_worker or base.worker_factory[0](self, "me", is_client_worker=is_client)
+        self.local_worker = local_worker or _default_local_worker(self, is_client)
         self.local_worker.hook = self
         self.attributes = TorchAttributes(_torch, self)
         self._hook_everything()

@@ -7,6 +7,7 @@ After the pass at one worker, the gradient of each copy goes to the worker of it
 
 from __future__ import annotations
 
+import functools
 import itertools
 import weakref
 from collections.abc import Callable
@@ -31,6 +32,9 @@ _NO_GRAPH = (
     "A backward pass with create_graph=True can't go back through a move: the gradient has a graph of its own. "
     "Compute second derivatives at one worker, or leave create_graph out."
 )
+
+# Calls of worker commands that may run backward passes at the worker.
+RUNS = frozenset({"syft.run_plan", "syft.run_protocol", "syft.call"})
 
 # Calls whose results may share memory with their first tensor, in one graph: a write to either is part of both.
 VIEWS = frozenset(
@@ -62,11 +66,13 @@ class Move:
         source: the tensor: a pointer to it, or the local tensor itself.
         copy: a pointer to the copy.
         root: where passes enter the graph of the source; None if that has none.
+        forwarded: how many pointers lead from the worker of the copy to its values (see `remote_send`).
     """
 
-    def __init__(self, source: Any, copy: Any, root: Any) -> None:
+    def __init__(self, source: Any, copy: Any, root: Any, forwarded: int = 0) -> None:
         self.source = source
         self.root = root
+        self.forwarded = forwarded
         # A second pointer with the same lease: the copy carries this move, and a cycle would delay its deletion.
         self.copy = type(copy)._attach(copy.lease, copy._owner, copy._meta)
         # A copy is made after everything that its source was computed from.
@@ -104,6 +110,11 @@ def moves_of(values: object) -> tuple[Move, ...]:
     return tuple(found)
 
 
+def _relays_among(values: object) -> list[Any]:
+    """Return the pointers to pointers among nested arguments: calls on them run further on."""
+    return [leaf for leaf in iter_tensors(values) if getattr(leaf, "_relays", 0)]
+
+
 def _written_moves(leaf: object) -> tuple[Move, ...]:
     memory: SharedMemory | None = getattr(leaf, "_memory", None)
     return () if memory is None else memory.moves
@@ -128,6 +139,7 @@ def carry(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any)
         return
     given = list(iter_tensors((args, kwargs)))
     # After a write through a view, the client may not know that a tensor requires a gradient, nor what follows from it.
+    relays = max((getattr(leaf, "_relays", 0) for leaf in given), default=0)
     unknown = any(moves_of((leaf,)) and not _requires_grad(leaf) for leaf in given)
     changed = list(args[:1]) if name.endswith("__setitem__") else []
     results = list(iter_tensors(result))
@@ -135,6 +147,8 @@ def carry(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any)
     for leaf in [*changed, *results]:
         if _requires_grad(leaf) or unknown or name.endswith("__setitem__"):
             leaf._moves = tuple(dict.fromkeys((*getattr(leaf, "_moves", ()), *found)))
+            if relays:
+                leaf._relays = relays
     for leaf in changed:
         if getattr(leaf, "_memory", None) is not None:
             leaf._memory.moves = tuple(dict.fromkeys((*leaf._memory.moves, *found)))
@@ -177,24 +191,47 @@ class BackwardPass:
                 args = (*args[:_RETAIN_GRAPH], True, *args[_RETAIN_GRAPH + 1 :])
             else:
                 kwargs = {**kwargs, "retain_graph": True}
-        self._differentiate(moves, lambda: self._call(function, args, kwargs))
+        self._differentiate(moves, lambda: self._call(function, args, kwargs), (args, kwargs))
         self.finish()
+
+    def watch(self, run: Callable[[], Any], given: object) -> Any:
+        """Make a call that may run a backward pass, such as a plan's, and go back from the copies that it reaches."""
+        moves = moves_of(given)
+        for move in moves:
+            move.check()
+        result: list[Any] = []
+        self._differentiate(moves, lambda: result.append(run()), given)
+        self.finish()
+        return result[0]
 
     def finish(self) -> None:
         """Go back through all moves that the pass has reached."""
         while self._pending:
             self._go_back(self._latest())
 
-    def _differentiate(self, moves: tuple[Move, ...], differentiate: Callable[[], object]) -> None:
-        """Run a pass at one worker, and collect the gradients that it adds to copies."""
+    def _differentiate(
+        self, moves: tuple[Move, ...], differentiate: Callable[[], object], given: object = None
+    ) -> None:
+        """Run a pass at one worker, and collect the gradients that it adds to copies.
+
+        Args:
+            moves: the moves that it may reach.
+            differentiate: runs the pass.
+            given: the arguments of the user's call. Pointers to pointers among them have the pass run elsewhere.
+        """
         copies = [move.copy for move in moves]
         earlier = [self._gradient(copy) for copy in copies]
         for copy, before in zip(copies, earlier, strict=True):
             if before is not None:  # only the new part flows back
                 self._set_gradient(copy, None)
+        relays = _relays_among(given)
+        if relays:
+            for copy in copies:
+                copy.lease.stream.barrier()
         added: list[Any] = [None] * len(copies)
         try:
             differentiate()
+            self._await(relays)
             added = [self._gradient(copy) for copy in copies]
         finally:
             for copy, before, new in zip(copies, earlier, added, strict=True):
@@ -204,6 +241,11 @@ class BackwardPass:
             if new is not None:
                 known = self._pending.get(move)
                 self._pending[move] = new if known is None else known + new
+
+    def _await(self, relays: list[Any]) -> None:
+        """Wait until calls through pointers to pointers are done: the worker at the end answers after them."""
+        for relay in relays:
+            self._call(_Tensor.is_leaf.__get__, (relay,), {})
 
     def _gradient(self, copy: Any) -> Any:
         """Return a pointer to the gradient of a copy, as a tensor of its own; None if it has none."""
@@ -227,10 +269,13 @@ class BackwardPass:
     def _go_back(self, moves: list[Move]) -> None:
         """Continue the pass at the sources of some moves, which are at one worker."""
         gradients = [self._pending.pop(move) for move in moves]
+        for move, gradient in zip(moves, gradients, strict=True):
+            for _ in range(move.forwarded):
+                gradient.remote_get()
         worker = moves[0].source_worker
         if worker is None:
             return _add_local([(move, gradient.get()) for move, gradient in zip(moves, gradients, strict=True)])
-        sent = [gradient._hand_over(worker) for gradient in gradients]
+        sent = [one if one.location is worker else one._hand_over(worker) for one in gradients]
         return self.add([(move.source, move.root, new) for move, new in zip(moves, sent, strict=True)])
 
     def add(self, parts: list[tuple[Any, Any, Any]]) -> None:
@@ -248,7 +293,9 @@ class BackwardPass:
             roots, seeds = (tuple(part) for part in zip(*follow, strict=True))
             # Another copy may lead back to the same graph, in this pass or in a later one.
             options = {"grad_tensors": seeds, "retain_graph": True}
-            self._differentiate(moves_of(roots), lambda: self._call(torch.autograd.backward, (roots,), options))
+            differentiate = functools.partial(self._call, torch.autograd.backward, (roots,), options)
+            self._differentiate(moves_of(roots), differentiate, roots)
+        self._await(_relays_among([source for source, _, _ in parts]))
 
 
 def local_root(tensor: torch.Tensor) -> Any:
@@ -266,6 +313,14 @@ def _add_local(pairs: list[tuple[Move, torch.Tensor]]) -> None:
     if follow:
         roots, seeds = zip(*follow, strict=True)
         torch.autograd.backward(roots, seeds, retain_graph=True)
+
+
+def link_fetched(local: torch.Tensor, move: Move, call: Callable[..., Any]) -> None:
+    """Let the gradients of a copy that was fetched continue at its source."""
+    if move.source_worker is not None:
+        link_local(local, move.source, move.root, call)
+    else:
+        local.register_hook(lambda gradient: _add_local([(move, gradient.detach())]))  # type: ignore[no-untyped-call]
 
 
 def link_local(local: torch.Tensor, source: Any, root: Any, call: Callable[..., Any]) -> torch.Tensor:

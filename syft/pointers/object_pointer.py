@@ -177,14 +177,15 @@ class ObjectPointer(AbstractObject):
             raise CannotRequestObjectAttributeError(self.point_to_attr)
         self.lease.check()
         obj = self.lease.stream.fetch(self.id_at_location, reason, user)
-        self.lease.spend(f"it was fetched by {self._owner.id!r} with .get()")
+        self.lease.spend_fetched(obj, self._owner)
         if deregister_ptr:
             self._deregister()
         return obj
 
     def _deregister(self) -> None:
         """Take this pointer, or its wrapper, out of the store of its owner."""
-        held = None if self._id is None else self._owner._objects.get(self._id)
+        # The store itself: `_objects` waits for the requests of all clients, and this may serve one of them.
+        held = None if self._id is None else self._owner.object_store.objects.get(self._id)
         if held is self or getattr(held, "child", None) is self:
             self._owner.rm_obj(self._id)
 

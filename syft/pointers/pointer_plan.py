@@ -80,6 +80,12 @@ class PointerPlan(ObjectPointer):
             for other, other_id in zip(locations[1:], ids[1:], strict=True)
         )
 
+    @property
+    def may_differentiate(self) -> bool:
+        """Whether a call of the plan may run a backward pass, as far as this client knows."""
+        known = self.inference
+        return known is None or any(op.cmd_name.endswith("backward") for op in known.program.operations)
+
     @classmethod
     def joined(cls, pointers: list[PointerPlan]) -> PointerPlan:
         """Return one pointer to the workers of several; each keeps its claim alive."""

@@ -9,7 +9,10 @@ import torch
 
 from syft.core.references import TensorMeta
 from syft.core.tensor import below
+from syft.core.trees import iter_tensors
 from syft.exceptions import UnsupportedOperationError
+from syft.pointers import ways_back
+from syft.pointers.lease import any_departed
 from syft.pointers.moves import BackwardPass, moves_of
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import call, update_meta
@@ -52,6 +55,8 @@ def get_grad_fn(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
 def set_remotely(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Set an attribute or items of the remote tensor, then update its shape, dtype and requires_grad."""
     call(function, args, kwargs)
+    if function == _Tensor.grad.__set__ and isinstance(args[1], ObjectPointer) and args[1]._meta is not None:
+        args[0].lease.stream.note_gradient(args[0].ref(), args[1]._meta)
     if function != _Tensor.grad.__set__ and (
         function != _Tensor.__setitem__ or any(_needs_grad(arg) for arg in args[1:])
     ):
@@ -85,6 +90,12 @@ def backward(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
         BackwardPass(call).run(function, args, kwargs)
     else:
         call(function, args, kwargs)
+    for leaf in iter_tensors((args, kwargs)) if any_departed else ():
+        stream = leaf.lease.stream if isinstance(leaf, ObjectPointer) else None
+        if stream is not None and leaf.lease.epoch < stream.departed_leaves:
+            # It may reach a tensor that has left, which is refused: the gradient may be read before the next call.
+            return stream.synchronize()
+    return None
 
 
 @rule(_Tensor.__deepcopy__)
@@ -95,6 +106,8 @@ def deepcopy(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
     if pointer.tensor_meta().requires_grad:
         copied = call(_Tensor.requires_grad_, (copied,), {})
         copied.reshaped = False
+    if pointer._moves and copied.tensor_meta().requires_grad:
+        ways_back.copied(pointer, copied)
     return copied
 
 

@@ -11,6 +11,7 @@ from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor, below, keep_ids
 from syft.exceptions import GetNotPermittedError, InvalidTensorForRemoteGetError
+from syft.pointers import ways_back
 from syft.pointers.lease import Lease
 from syft.pointers.moves import Move, SharedMemory, check_differentiable, link_local, share_memory
 from syft.pointers.object_pointer import ObjectPointer
@@ -42,6 +43,10 @@ class PointerTensor(ObjectPointer, WrapperMethods):
     _moves: tuple[Move, ...] = ()
     # The memory that it may share with views, or with the tensor that it is a view of.
     _memory: SharedMemory | None = None
+    # How many pointers lead from its worker to the copies of these moves; 0 if the copies are at its worker.
+    _relays = 0
+    # The move whose copy the last of these pointers points at, if it does not point at a result.
+    _relayed: Move | None = None
     _is_private = False
 
     def __init__(
@@ -66,6 +71,7 @@ class PointerTensor(ObjectPointer, WrapperMethods):
         made.tags, made.description = self.tags, self.description
         share_memory((self,), made)
         made._moves, made._is_private = self._moves, self._is_private
+        made._relays, made._relayed = self._relays, self._relayed
         return made
 
     def tensor_meta(self) -> TensorMeta:
@@ -117,7 +123,7 @@ class PointerTensor(ObjectPointer, WrapperMethods):
 
     def set_grad_of(self, shell: object, value: object) -> None:
         """Set the remote gradient."""
-        call(_Tensor.grad.__set__, (self, below(value)), {})
+        set_attribute(self, "grad", value)
 
     @property
     def data(self) -> Any:
@@ -159,6 +165,11 @@ class PointerTensor(ObjectPointer, WrapperMethods):
             "garbage_collect_data": self.garbage_collect_data,
         }
 
+    def get(self, user: Any = None, reason: str = "", deregister_ptr: bool = True) -> Any:
+        """Fetch the tensor and remove it from its worker; a copy that was moved keeps its way back for gradients."""
+        obj = super().get(user, reason, deregister_ptr)
+        return ways_back.fetched(self, obj, call) if self._moves or self._relays else obj
+
     def move(self, location: BaseWorker | ObjectId, requires_grad: bool = False) -> Any:
         """Move the remote tensor to another worker and return a pointer to it there.
 
@@ -177,7 +188,10 @@ class PointerTensor(ObjectPointer, WrapperMethods):
         if destination is self._owner:
             return self.get()
         source = self if self.point_to_attr is None else self.copy()
-        return source._hand_over(destination)
+        moved = source._hand_over(destination)
+        if source._moves or source._relays:
+            ways_back.moved_on(source, moved)
+        return moved
 
     def _move_with_gradient(self, destination: BaseWorker) -> Any:
         meta = self.tensor_meta()
@@ -194,10 +208,14 @@ class PointerTensor(ObjectPointer, WrapperMethods):
             with torch.enable_grad():
                 root = call(_Tensor.clone, (self,), {})  # calls that change this tensor later are no part of its graph
         source = PointerTensor._attach(self.lease, self._owner, meta)  # move_() lets this pointer become the copy
+        source._relays = self._relays
+        if root is not None and self._relays:
+            root._relays = self._relays
         if destination is self._owner:
             return link_local(moved, source, root, call)
         call(_Tensor.requires_grad_, (moved,), {})
         moved.reshaped = False
+        moved._relays = self._relays
         Move(source, moved, root)
         return moved
 
@@ -207,6 +225,7 @@ class PointerTensor(ObjectPointer, WrapperMethods):
         stream = self._owner.stream_to(destination)  # opened first, so that this client owns the claim there
         meta = self.lease.stream.hand_over(self.id_at_location, destination, new_id, keep_pointer=False)
         self.lease.spend(f"it was moved to {destination.id!r}")
+        self.lease.note_leaf(meta)
         lease = Lease(stream, new_id)
         pointer = PointerTensor._attach(lease, self._owner, meta)
         pointer.tags, pointer.description = set(self.tags), self.description
@@ -223,13 +242,19 @@ class PointerTensor(ObjectPointer, WrapperMethods):
         if change_location:
             return self.move(destination)
         self.lease.check()
-        self.lease.stream.hand_over(self.id_at_location, destination, ID_PROVIDER.pop(), keep_pointer=True)
+        new_id = ID_PROVIDER.pop()
+        meta = self.lease.stream.hand_over(self.id_at_location, destination, new_id, keep_pointer=True)
+        self._meta = meta if meta is not None else self._meta
+        if self._moves or self._relays:
+            ways_back.sent_on(self)
         return self
 
     def remote_get(self) -> Any:
         """Make the pointer that this pointer points at fetch its tensor, there."""
         self.lease.check()
         self._meta = self.lease.stream.fetch_there(self.id_at_location)
+        if self._moves or self._relays:
+            ways_back.fetched_there(self)
         return self
 
     mid_get = remote_get
@@ -255,6 +280,8 @@ class PointerTensor(ObjectPointer, WrapperMethods):
     @staticmethod
     def simplify(worker: BaseWorker | None, ptr: Any) -> tuple[Any, ...]:
         """Return the fields another worker needs to use this pointer."""
+        if getattr(ptr, "_moves", ()):
+            ways_back.check_serializable(ptr)
         meta = ptr.tensor_meta() if isinstance(ptr, PointerTensor) else None
         return (*ObjectPointer.simplify(worker, ptr), meta)
 

@@ -15,8 +15,8 @@ from syft.core.tensor import AbstractTensor, below
 from syft.core.trees import SCALARS, iter_tensors, map_tensors, rebuild_tuple
 from syft.exceptions import TensorsNotCollocatedError, UnsupportedOperationError
 from syft.hook.allowed_functions import name_of
-from syft.pointers.lease import Lease
-from syft.pointers.moves import ALIVE, VIEWS, carry, share_memory
+from syft.pointers.lease import Lease, any_departed
+from syft.pointers.moves import ALIVE, RUNS, VIEWS, BackwardPass, carry, moves_of, share_memory
 from syft.pointers.object_pointer import ObjectPointer
 
 if TYPE_CHECKING:
@@ -35,12 +35,29 @@ def call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
 
 def call_by_name(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], carries_local: bool = False) -> Any:
     """Run a call of the table of allowed functions by its wire name."""
-    result = _send_call(name, args, kwargs, carries_local)
+    if ALIVE and name in RUNS and getattr(args[0], "may_differentiate", True) and moves_of((args, kwargs)):
+        result = BackwardPass(call).watch(lambda: _send_call(name, args, kwargs, carries_local), (args, kwargs))
+    else:
+        result = _send_call(name, args, kwargs, carries_local)
+    if any_departed:
+        _inherit_epoch(args, kwargs, result)
     if name in VIEWS:
         share_memory(args, result)
     if ALIVE:
         carry(name, args, kwargs, result)
     return result
+
+
+def _inherit_epoch(args: tuple[Any, ...], kwargs: dict[str, Any], result: object) -> None:
+    """Note how old the oldest argument is that autograd follows (see `Lease.epoch`)."""
+    followed = [
+        leaf.lease.epoch
+        for leaf in iter_tensors((args, kwargs))
+        if isinstance(leaf, ObjectPointer) and getattr(leaf._meta, "requires_grad", leaf._meta is None)
+    ]
+    for leaf in iter_tensors(result) if followed else ():
+        if isinstance(leaf, ObjectPointer):
+            leaf.lease.epoch = min(leaf.lease.epoch, *followed)
 
 
 def _send_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], carries_local: bool) -> Any:

@@ -230,8 +230,16 @@ class CRTPrecisionTensor(AbstractTensor):
         return self.each(lambda modulus, content: providers.codec.share(content, owners, **kwargs))
 
     def get(self) -> CRTPrecisionTensor:
-        """Fetch the shares; returns a link of the same format around local residues."""
-        return self.each(lambda modulus, content: content.get()) if self.is_shared else self
+        """Fetch the shares; returns a link of the same format around local residues.
+
+        The residues of a sum are not reduced, so the parties add random multiples of the moduli first.
+        """
+        if not self.is_shared:
+            return self
+        if self.terms == 1:
+            return self.each(lambda modulus, content: content.get())
+        masked = {m: providers.sharing.hide_multiples(link.child, m) for m, link in self.residues.items()}
+        return self.each(lambda modulus, content: masked[modulus].get())
 
     def virtual_get(self) -> CRTPrecisionTensor:
         """Return the values without fetching the shares (in-process workers only, for debugging)."""

@@ -45,8 +45,8 @@ DEFAULT_FIELD = 2**512
 MAX_FIELD_BITS = 4096
 # The dtype of limbs -> their number of bits.
 LIMB_BITS = {torch.uint8: 7, torch.int8: 7, torch.int16: 15, torch.int32: 31, torch.int64: 63}
-# Shared limbs have 31 bits whatever the dtype, so that 2^31 of them can be added modulo 2^64.
-SHARED_BITS = 31
+# Shared limbs have 16 bits whatever the dtype: there is room for sums of 2^31 of them, and for the masks of carries.
+SHARED_BITS = 16
 MAX_TERMS = 2**31
 
 
@@ -237,8 +237,20 @@ class LargePrecisionTensor(AbstractTensor):
         return big.split(self.reconstruct(), SHARED_BITS, big.limb_count(self.field, SHARED_BITS))
 
     def get(self) -> LargePrecisionTensor:
-        """Fetch the shares; returns a link of the same format around local limbs."""
-        return self.like(big.join(self.child.get(), SHARED_BITS)) if self.is_shared else self
+        """Fetch the shares; returns a link of the same format around local limbs.
+
+        The limbs of a sum are not carried, so the parties move random carries first.
+        """
+        if not self.is_shared:
+            return self
+        content = self.child
+        if self.terms > 1:
+            count, mask = content.shape[-1], (1 << SHARED_BITS) - 1
+            low = [(self.field >> (SHARED_BITS * place)) & mask for place in reversed(range(count - 1))]
+            content = providers.sharing.hide_carries(
+                content, SHARED_BITS, [self.field >> (SHARED_BITS * (count - 1)), *low]
+            )
+        return self.like(big.join(content.get(), SHARED_BITS))
 
     def virtual_get(self) -> LargePrecisionTensor:
         """Return the values without fetching the shares (in-process workers only, for debugging)."""

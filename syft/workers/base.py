@@ -19,9 +19,10 @@ from syft.core.references import Ref, TensorMeta
 from syft.exceptions import GetNotPermittedError, PlanCommandUnknownError, SyftError
 from syft.hook.remote import Remote
 from syft.messaging import message as m
+from syft.pointers import ways_back
 from syft.pointers.lease import Lease
 from syft.pointers.object_pointer import ObjectPointer
-from syft.pointers.remote_call import Results
+from syft.pointers.remote_call import Results, call
 from syft.pointers.request import Request, request_together
 from syft.serde import register
 from syft.workers import wire_form
@@ -200,8 +201,8 @@ class BaseWorker(Sender, EntryPoints, AbstractWorker):
                 pointer.lease.check()
             fetched = self.stream_to(location).fetch_many([pointer.id_at_location for pointer in there])
             for pointer, value in zip(there, fetched, strict=True):
-                pointer.lease.spend(f"it was fetched by {self.id!r} with .get()")
-                results[id(pointer)] = value
+                pointer.lease.spend_fetched(value, self)
+                results[id(pointer)] = ways_back.fetched(pointer, value, call) if pointer._moves else value
         return [results[id(pointer)] for pointer in pointers]
 
     def request_many(self, pointers: list[Any], reason: str) -> Request:

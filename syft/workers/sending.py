@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,9 +17,10 @@ from syft.messaging import message as m
 from syft.pointers.lease import Lease
 from syft.pointers.object_wrapper import ObjectWrapper
 from syft.pointers.remote_call import pointer_kinds
+from syft.pointers.ways_back import carried_by_sender, relay
 from syft.workers.address_book import AddressBook
 from syft.workers.execution import private_flag
-from syft.workers.execution.copies import prepare_transfer, warn_if_graph
+from syft.workers.execution.copies import pointers_in, prepare_transfer, warn_if_graph
 from syft.workers.execution.execute import kind_of
 
 if TYPE_CHECKING:
@@ -104,16 +106,22 @@ class Sender(AddressBook, ObjectStorage):
             obj_id, may_be_taken = self._id_for(obj, destination), not is_private(obj)
         destination._reserve(obj_id)
         getattr(stream, "moved", {}).pop(obj_id, None)  # an earlier object had the same id
-        if may_be_taken:
-            obj_id = _store_or_rename(stream, m.ObjectMessage(obj, obj_id, published, claimant))
-        else:
-            private_flag.store(stream, obj, obj_id, published, claimant)
+        inner = pointers_in(obj) if isinstance(obj, torch.Tensor) else []
+        with carried_by_sender() if inner else contextlib.nullcontext():
+            if may_be_taken:
+                obj_id = _store_or_rename(stream, m.ObjectMessage(obj, obj_id, published, claimant))
+            else:
+                private_flag.store(stream, obj, obj_id, published, claimant)
         lease = Lease(stream, obj_id, owned=not published and not lasting)
         lease.kept = lasting and not published
-        meta = TensorMeta.of_copy(obj) if isinstance(obj, torch.Tensor) else None
+        meta = None
+        if isinstance(obj, torch.Tensor):  # what a pointer points at keeps its graph
+            meta = TensorMeta.of(obj) if inner else TensorMeta.of_copy(obj)
         owner: Any = self
         pointer = pointer_kinds[kind_of(obj)]._attach(lease, owner, meta)
         private_flag.label(pointer, obj)
+        if inner:
+            relay(inner, pointer)
         return pointer
 
     def send_many(self, objects: list[Any], destination: BaseWorker, garbage_collect_data: bool = True) -> list[Any]:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import weakref
+
 from syft.core.id_provider import ObjectId
 
 # Ids that are remembered for each worker.
 MAX_SENT_IDS = 1 << 16
+
+# (address, token) -> the ids that this process sent there, shared by its client objects.
+_shared: weakref.WeakValueDictionary[tuple[str, str | None], SentIds] = weakref.WeakValueDictionary()
+
+
+def sent_to(url: str, token: str | None) -> SentIds:
+    """Return the ids that this process sent to a server as one user, through any of its client objects."""
+    return _shared.setdefault((url, token), SentIds())
 
 
 class SentIds:

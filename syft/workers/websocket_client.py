@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import ssl
@@ -14,6 +15,7 @@ from syft.core.id_provider import ObjectId
 from syft.exceptions import NodeRefusedError, NodeUnreachableError, SyftError
 from syft.workers.delegation.introduction import introduce
 from syft.workers.remote import RemoteWorker
+from syft.workers.sent_ids import SentIds, sent_to
 from syft.workers.transport.reconnecting_stream import WebsocketStream
 from syft.workers.transport.stream import call_all, close_incoming
 from syft.workers.transport.tls import client_context, explain, is_loopback
@@ -99,8 +101,13 @@ class WebsocketClientWorker(RemoteWorker):
             parts = urlsplit(where.url)
             self.host, self.port = parts.hostname or "", parts.port or 0
             self._where = where
+            self.__dict__.pop("_sent_ids", None)
             close_incoming(self)
         self._where = where
+
+    @functools.cached_property
+    def _sent_ids(self) -> SentIds:
+        return sent_to(self._where.url, self._where.token)
 
     @property
     def url(self) -> str:

@@ -230,3 +230,22 @@ def test_pl2_an_object_does_not_hide_a_published_one_at_a_node(node_client):
     pointer = x.send(node_client)
     assert pointer.id_at_location != 4242 and torch.equal(pointer.get(), torch.zeros(2))
     assert len(node_client.search("#held")) == 1
+
+
+def test_pl2_client_objects_of_one_server_share_the_ids_that_were_sent(node_process):
+    with websocket_server("ids-shared") as server:
+        for connect in (
+            lambda: WebsocketClientWorker(hook, "localhost", server.port, id="ids-shared"),
+            lambda: node_process.connect(hook),
+        ):
+            clients = []
+            for _ in range(2):
+                clients.append(connect())
+                me._known_workers.pop(clients[-1].id, None)
+            assert clients[0] is not clients[1]
+            x = torch.tensor([1.0, 2.0])
+            first, second = (x.send(client) for client in clients)
+            assert first.id_at_location == x.id != second.id_at_location
+            assert torch.equal(first.get(), x) and torch.equal(second.get(), x)
+            for client in clients:
+                client.close()

@@ -541,7 +541,7 @@ def test_l2_share_get_and_refusals(workers, make_worker, nothing_left):
 
 def test_l2_the_number_of_limbs_hides_the_magnitude(workers):
     small, wide = (large([value]).share(*workers) for value in (0.0, 1e30))
-    assert small.child.child.shape == wide.child.child.shape == (1, 17)
+    assert small.child.child.shape == wide.child.child.shape == (1, 32)
 
 
 def test_l2_sums_of_too_many_terms_are_refused(workers):

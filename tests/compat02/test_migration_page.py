@@ -267,6 +267,36 @@ def old_predictions(parties):
         prediction.backward()
 
 
+@row("`backward()` on a result of a tensor or model that was fetched or moved since")
+def results_of_fetched_models(parties):
+    model = nn.Linear(2, 1).send(parties[0])
+    loss = model(torch.ones(1, 2).send(parties[0])).sum()
+    copied = model.copy().get()
+    model.get()
+    with pytest.raises(e.UnsupportedOperationError, match="would get no gradient"):
+        loss.backward()
+    assert torch.equal(copied.weight, model.weight)
+
+
+@row("a pointer that `move(worker, requires_grad=True)` returned")
+def moved_pointers(parties):
+    x = torch.tensor([3.0]).send(parties[0])
+    moved = x.move(parties[1], requires_grad=True)
+    with pytest.raises(e.UnsupportedOperationError, match="serialize"):
+        sy.serialize(moved)
+    moved.send(parties[2]).pow(2).backward()
+    assert x.grad.copy().get().tolist() == [6.0]
+
+
+@row("Paillier operands that require a gradient")
+def paillier_gradients(parties):
+    public, _ = sy.keygen(n_length=256)
+    x = torch.tensor([2.0], requires_grad=True)
+    for wrong in (lambda: x.encrypt(public), lambda: x * x.detach().encrypt(public)):
+        with pytest.raises(e.UnsupportedOperationError, match="detach"):
+            wrong()
+
+
 @row("products of Paillier ciphertexts")
 def paillier_products(parties):
     public, _ = sy.keygen(n_length=256)

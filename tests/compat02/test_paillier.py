@@ -189,7 +189,7 @@ LINEAR = {
     "div tensor": lambda x: x / torch.tensor([2.0, -4.0, 1000.0]),
     "torch.div": lambda x: torch.div(x, 0.125),
     "linear": lambda x: F.linear(x, torch.arange(6.0).view(2, 3), torch.ones(2)),
-    "module": lambda x: LAYER(x).detach(),
+    "module": lambda x: LAYER(x).detach(),  # its parameters require no gradient
     "inner": lambda x: torch.inner(x, torch.arange(6.0).view(2, 3)),
     "outer": lambda x: torch.outer(x[0], torch.arange(2.0)),
     "addmm": lambda x: torch.addmm(torch.ones(2, 1), x, torch.ones(3, 1), beta=2, alpha=0.5),
@@ -201,7 +201,7 @@ LINEAR = {
     "names": lambda x: torch.mm(x, mat2=torch.ones(3, 1)).sum(axis=0, keepdims=True),
     "lerp": lambda x: torch.lerp(x, x + 1, 0.25),
 }
-LAYER = torch.nn.Linear(3, 2)
+LAYER = torch.nn.Linear(3, 2).requires_grad_(False)
 
 
 @pytest.mark.parametrize("name", LINEAR)
@@ -385,7 +385,7 @@ def test_p1_other_keys_are_refused():
 
 
 def test_p1_keywords_of_later_releases_and_the_link_itself():
-    x = torch.tensor([1.5, 2.0], requires_grad=True)
+    x = torch.tensor([1.5, 2.0])
     encrypted = x.encrypt(protocol="paillier", public_key=PUBLIC)
     assert encrypted.decrypt(protocol="paillier", private_key=PRIVATE).tolist() == [1.5, 2.0]
     link = sy.PaillierTensor().on(torch.tensor([1.5]), wrap=False)
@@ -550,3 +550,44 @@ def test_p2_there_is_one_pool():
     assert sy.pool() is not pool
     assert sy.pool().map(square, [3]) == [9]
     equal(torch.arange(10).encrypt(PUBLIC), torch.arange(10))
+
+
+LOSES_A_GRADIENT = {
+    "encrypt": lambda e, w, v: w.encrypt(PUBLIC),
+    "encrypt a result": lambda e, w, v: (v * w).encrypt(PUBLIC),
+    "add": lambda e, w, v: e + w,
+    "add to plain": lambda e, w, v: w + e,
+    "add in place": lambda e, w, v: e.add_(w),
+    "sub from plain": lambda e, w, v: w - e,
+    "mul": lambda e, w, v: e * w,
+    "mul of plain": lambda e, w, v: w * e,
+    "div": lambda e, w, v: e / w,
+    "matmul": lambda e, w, v: e @ w,
+    "matmul of plain": lambda e, w, v: torch.matmul(w, e),
+    "addmm": lambda e, w, v: torch.addmm(w, e, v),
+    "a layer": lambda e, w, v: torch.nn.Linear(2, 2)(e),
+    "cat": lambda e, w, v: torch.cat([e, w]),
+    "write": lambda e, w, v: e.__setitem__(0, w[0]),
+}
+
+
+@pytest.mark.parametrize("call", LOSES_A_GRADIENT)
+def test_p1_operands_that_require_a_gradient_are_refused(call):
+    w, v = torch.ones(2, 2, requires_grad=True), torch.ones(2, 2)
+    encrypted = torch.ones(2, 2).encrypt(PUBLIC)
+    with pytest.raises(UnsupportedOperationError, match=r"x\.detach\(\), or torch\.no_grad\(\)"):
+        LOSES_A_GRADIENT[call](encrypted, w, v)
+    with torch.no_grad():  # nothing is lost here
+        LOSES_A_GRADIENT[call](encrypted, w.clone(), v)
+    LOSES_A_GRADIENT["mul of plain"](encrypted, w.detach(), v)
+
+
+def test_p1_workers_refuse_operands_that_require_a_gradient(workers):
+    bob, _ = workers
+    w = torch.ones(2, requires_grad=True).send(bob)
+    encrypted = torch.ones(2).encrypt(PUBLIC).send(bob)
+    for call in (lambda: w.encrypt(PUBLIC), lambda: encrypted * w, lambda: w + encrypted):
+        with pytest.raises(UnsupportedOperationError, match="detach"):
+            call()
+            bob.synchronize()
+    equal((encrypted * w.detach()).get(), torch.ones(2))

@@ -190,6 +190,28 @@ def test_a_local_worker_can_be_passed():
     assert done.stdout == "fine\n", done.stderr[-2000:]
 
 
+def test_a_new_hook_has_the_local_worker_of_the_earlier_one():
+    """Two local workers would be two clients: a request of one could overtake what the other has sent."""
+    code = (
+        "import torch, syft as sy\n"
+        "hook = sy.TorchHook(torch)\n"
+        "me, bob = hook.local_worker, sy.VirtualWorker(hook, id='bob', threaded=True)\n"
+        "x = torch.ones(2).send(bob)\n"
+        "hook.unhook()\n"
+        "hook = sy.TorchHook(torch)\n"
+        "assert hook.local_worker is me is sy.local_worker and me.hook is hook\n"
+        "assert sy.VirtualWorker(hook, id='bob') is bob\n"
+        "assert torch.equal((x + torch.ones(2).send('bob')).get(), torch.ones(2) * 2)\n"
+        "for _ in range(20):\n"
+        "    plan = sy.Plan(forward_func=lambda x: x * 3).build(torch.ones(1))\n"
+        "    plan.send(bob)\n"
+        "    assert me.fetch_plan(plan.id, bob).id == plan.id\n"
+        "print('fine')\n"
+    )
+    done = warm.run(code, timeout=100)
+    assert done.stdout == "fine\n", done.stderr[-2000:]
+
+
 def test_a_hook_that_fails_half_way_leaves_nothing():
     code = PICTURE + (
         "import syft as sy\n"

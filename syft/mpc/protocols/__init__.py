@@ -14,6 +14,7 @@ from syft.mpc.protocols import (  # noqa: F401  (registers them)
     matrices,
     maximum,
     normalized_functions,
+    opening_masks,
     program,
     regression,
     securenn,

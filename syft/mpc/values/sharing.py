@@ -155,6 +155,18 @@ def refreshed(link: AdditiveSharingTensor) -> AdditiveSharingTensor:
     return summed
 
 
+def hide_multiples(link: AdditiveSharingTensor, modulus: int) -> AdditiveSharingTensor:
+    """Add random multiples of a modulus to shared values, before they are opened."""
+    made: AdditiveSharingTensor = client.run("hide_multiples", link, modulus=modulus)
+    return made
+
+
+def hide_carries(link: AdditiveSharingTensor, width: int, field: list[int]) -> AdditiveSharingTensor:
+    """Move random carries between shared limbs and add random multiples of a field, before they are opened."""
+    made: AdditiveSharingTensor = client.run("hide_carries", link, width=width, field=field)
+    return made
+
+
 def reconstruct(link: AdditiveSharingTensor) -> MultiPointerTensor:
     """Let every party learn the values; returns pointers to them, one at each party."""
     opened = client.run("open", link)

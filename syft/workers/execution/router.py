@@ -27,6 +27,7 @@ from syft.pointers.pointer_tensor import require_pointer
 from syft.tensors.private import check_private
 from syft.workers.access.policy import check_release
 from syft.workers.execution.copies import await_pointers, complete_transfer, copy_for, drop_claims, offer_claims
+from syft.workers.execution.departed_leaves import mark_departed, mark_returned
 from syft.workers.execution.execute import execute, meta_of, resolve
 from syft.workers.execution.session import Session
 
@@ -115,7 +116,10 @@ def give_object(worker: BaseWorker, session: Session, message: m.ObjectRequestMe
     published, publisher = store.claims.is_published(obj_id), store.claims.publisher_of(obj_id)
     # It stays on disk until it has arrived.
     item = None if store.object_manager is None else store.object_manager.begin_fetch(obj_id)
-    store.pop(obj_id, f"it was fetched by {session.client_id!r}")
+    cause = f"it was fetched by {session.client_id!r}"
+    store.pop(obj_id, cause)
+    if not (published and publisher is None):  # the owner of the worker may hold its own tensor still
+        mark_departed(obj, obj_id, cause)
     return OutgoingObject(obj, session, obj_id, published, publisher, item)
 
 
@@ -136,6 +140,7 @@ class OutgoingObject:
         if self.item is not None and store.object_manager is not None:
             store.object_manager.cancel_fetch(self.item)
         self.session.keep(self.obj_id, self.obj, published=self.published, is_own_id=False)
+        mark_returned(self.obj)
         if self.published:
             store.claims.publish(self.obj_id, self.publisher)
 
@@ -230,11 +235,14 @@ def hand_over(worker: Any, session: Session, message: m.HandOverMessage) -> Any:
         claimant = None if message.keep_pointer else session.client_id
         pointer = worker.send_object(obj, destination, message.new_id, bool(tags_of(obj)), claimant)
         pointer.lease.stream.barrier()
+    cause = f"it was moved to {message.destination!r} by {session.client_id!r}"
+    claims = worker.object_store.claims
+    if not claims.is_published(message.contents) or claims.publisher_of(message.contents) is not None:
+        mark_departed(obj, message.contents, cause)
     if message.keep_pointer:
         worker.object_store.objects[message.contents] = pointer.wrap()
         return pointer.tensor_meta()
     pointer.lease.owned = False
-    cause = f"it was moved to {message.destination!r} by {session.client_id!r}"
     worker.object_store.pop(message.contents, cause)
     return pointer.tensor_meta() if isinstance(obj, torch.Tensor) else None
 
@@ -247,7 +255,7 @@ def fetch_there(worker: BaseWorker, session: Session, message: m.FetchThereMessa
     check_release(worker, session, held, "remote_get", obj_id=message.contents)
     pointer = require_pointer(held)
     with acting_as(worker):
-        obj = pointer.get()
+        obj = pointer.get(deregister_ptr=False)  # the object below takes its place, and its claims
     if not isinstance(obj, torch.Tensor):
         raise InvalidTensorForRemoteGetError(obj)
     worker.object_store.objects[message.contents] = obj

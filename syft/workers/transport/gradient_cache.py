@@ -109,6 +109,12 @@ class GradientCache:
             self._together.clear()
         self._together[obj_id] = None
 
+    def learn(self, obj_id: ObjectId, meta: TensorMeta) -> None:
+        """Record the spec of a gradient that this client has just set."""
+        if self._at is _time[0]:
+            self._known[obj_id] = meta
+            self._join(obj_id)
+
     def forget(self, obj_id: ObjectId) -> None:
         """Drop a tensor that is gone; finalizers of any thread call this."""
         self._together.pop(obj_id, None)

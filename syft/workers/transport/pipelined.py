@@ -55,6 +55,7 @@ class PipelinedStream(Stream):
     """
 
     largest: int | None = None
+    defers_failures = True
 
     def __init__(self, client: BaseWorker, location: BaseWorker) -> None:
         super().__init__(client, location)
@@ -117,6 +118,11 @@ class PipelinedStream(Stream):
     def grad_meta(self, ref: Ref) -> TensorMeta | None:
         """Return the metadata of a tensor's gradient, from the cache if possible."""
         return super().grad_meta(ref) if ref.attribute is not None else self._gradients.meta_of(ref.id, self.ask)
+
+    def note_gradient(self, ref: Ref, meta: TensorMeta) -> None:
+        """Cache the metadata of a gradient that this client has just set."""
+        if ref.attribute is None:
+            self._gradients.learn(ref.id, meta)
 
     def _put(self, request: bytes, line: Line, future: Future[Bytes] | None) -> None:
         """Deliver a request after those before it; its response goes to the future, if there is one."""

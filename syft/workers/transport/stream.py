@@ -78,6 +78,10 @@ class Stream:
     gathers = False
     # The number of leases of objects that were not fetched, moved or deleted.
     leases = 0
+    # Whether errors of calls that no caller waits for are raised by a later call.
+    defers_failures = False
+    # The number of tensors that required a gradient and have left the worker, counted where failures are deferred.
+    departed_leaves = 0
 
     def __init__(self, client: Any, location: Any) -> None:
         self.client = client
@@ -157,6 +161,9 @@ class Stream:
         attribute = "grad" if ref.attribute is None else f"{ref.attribute}.grad"
         found: TensorMeta | None = self.ask(m.GetShapeMessage(Ref(ref.id, attribute)))
         return found
+
+    def note_gradient(self, ref: Ref, meta: TensorMeta) -> None:
+        """Note the metadata of a gradient that this client has just set."""
 
     def hand_over(self, obj_id: ObjectId, destination: BaseWorker, new_id: ObjectId, keep_pointer: bool) -> Any:
         """Have the worker send an object on; returns the object's metadata at the destination."""

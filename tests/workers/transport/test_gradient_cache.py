@@ -129,6 +129,29 @@ def test_a_missing_gradient_is_cached_once(bob):
     model.get()
 
 
+def test_missing_gradients_of_a_sent_module_are_queried_together(bob):
+    model = network().send(bob)
+    with sy.count_messages() as count:
+        gradients = [parameter.grad for parameter in model.parameters()]  # zeros, made when they are read
+    assert count.rounds == 1
+    assert [grad.shape for grad in gradients] == [parameter.shape for parameter in model.parameters()]
+    assert all(not grad.copy().get().any() for grad in gradients)
+    model(DATA.send(bob)).sum().backward()
+    assert model[4].bias.grad.copy().get().tolist() == [6.0]
+    model.get()
+
+
+def test_the_spec_of_a_gradient_set_by_hand_follows_later_calls(bob):
+    x = torch.ones(3, requires_grad=True).send(bob)
+    gradient = torch.ones(3).send(bob)
+    x.grad = gradient
+    assert rounds_of(lambda: x.grad) == 0 and x.grad.shape == (3,)
+    gradient.unsqueeze_(0)
+    assert x.grad.shape == (1, 3)
+    x.grad = None
+    assert x.grad is None
+
+
 def test_plans_that_train_and_models_that_are_copied(bob):
     model = network()
     plan = sy.Plan(forward_func=model).build(DATA).send(bob)
