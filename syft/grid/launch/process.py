@@ -23,7 +23,6 @@ MAIN = "syft.grid.launch.child"
 _START_SECONDS = 300.0
 _STOP_SECONDS = 20.0
 _POLL = 0.02
-_LOG_LINES = 5
 
 
 class LaunchedProcess:
@@ -45,6 +44,7 @@ class LaunchedProcess:
         self._ready = folder / "ready.json"
         self._log = folder / "node.log"
         self._last_log = ""
+        self._has_own_store = "--store" not in words
         home = str(Path(__file__).resolve().parents[3])
         command = [sys.executable, "-P", "-c", START, home, MAIN, str(self.maker), str(folder / "data"), *words]
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("SYFT_", "RESYFT_HOME"))}
@@ -77,10 +77,12 @@ class LaunchedProcess:
         return bool(self.facts)
 
     def reason(self) -> str:
-        """Return the reason why the process ended, from its log."""
-        lines = [line for line in self.log().splitlines() if line.strip()]
-        kept = [line for line in lines[-_LOG_LINES:] if not line.startswith(("Usage:", "Try "))]
-        return "\n".join(kept) or f"its process ended with exit code {self.process.returncode}"
+        """Return the reason why the process ended or does not serve: the last line of its log."""
+        lines = [line.strip() for line in self.log().splitlines() if line.strip()]
+        code = self.process.poll()
+        if not lines or (code is not None and code < 0):
+            return f"its process ended with exit code {code}" if code is not None else "it has logged nothing"
+        return lines[-1].removeprefix("Error: ")
 
     def log(self) -> str:
         """Return the log of the node."""
@@ -103,6 +105,8 @@ class LaunchedProcess:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+            if self._has_own_store:
+                shutil.rmtree(self.facts.get("store", self.folder), ignore_errors=True)
         self.log()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -123,10 +127,20 @@ def wait_until_ready(started: Sequence[LaunchedProcess]) -> None:
         raise
 
 
-def stop_all(started: Sequence[LaunchedProcess], seconds: float = _STOP_SECONDS) -> None:
+def stop_all(started: Sequence[LaunchedProcess]) -> None:
     """Stop several nodes at the same time."""
+    for one in started:
+        one.hang_up()
+    end = time.monotonic() + _STOP_SECONDS
+    for one in started:
+        one.stop(max(0.1, end - time.monotonic()))
+
+
+def leave_all(started: Sequence[LaunchedProcess], seconds: float) -> None:
+    """Let several nodes stop, and wait for a limited time. They stop by themselves, and are not killed here."""
     for one in started:
         one.hang_up()
     end = time.monotonic() + seconds
     for one in started:
-        one.stop(max(0.1, end - time.monotonic()))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            one.process.wait(max(0.0, end - time.monotonic()))

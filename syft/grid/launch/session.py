@@ -13,7 +13,7 @@ from pathlib import Path
 from syft.grid import certificates
 from syft.grid.launch.data import Handover
 from syft.grid.launch.node import LaunchedNode
-from syft.grid.launch.process import stop_all
+from syft.grid.launch.process import leave_all
 from syft.grid.server.temporary_folders import passing_folder
 
 # Seconds that the end of this program waits for its nodes to stop; they stop by themselves in any case.
@@ -51,7 +51,7 @@ class LaunchSession:
     def _end(self) -> None:
         if os.getpid() != self.maker:  # a fork of the launching program
             return
-        stop_all([launched.node.process for launched in self.nodes.values()], _END_SECONDS)
+        leave_all([launched.node.process for launched in self.nodes.values()], _END_SECONDS)
         self._closing.close()
 
 

@@ -63,7 +63,7 @@ class NodePlan:
         if store is not None:
             words += ["--store", str(Path(store).expanduser().absolute())]
         names = tuple(dict.fromkeys(map(user_name, [users] if isinstance(users, str) else users)))
-        threads = settings.get("threads") or 1
+        threads = 1 if settings.get("threads") is None else settings["threads"]
         if type(threads) is not int or threads < 1:
             raise SyftError(f"launch(threads=...) needs a positive number of threads, got {threads!r}.")
         return cls(name, data, names, tuple(words), threads)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from syft.grid.owner.api import quoted
+from syft.grid.owner.api import NodeApi, quoted
 from syft.grid.owner.requests import checked_seconds
 from syft.grid.owner.rows import AuditEntry, NodeUser
 from syft.grid.owner.tables import Columns, Listing, RowTable
@@ -46,13 +46,18 @@ class UserList(Listing[NodeUser]):
         self._api.ask("PUT", f"users/{quoted(user)}/password", {"password": password})
 
 
-class TokenIssuer(Listing[None]):
-    """TokenIssuer, which need no password. A node does not list them."""
+class TokenIssuer:
+    """Issues and revokes tokens, which need no password. A node does not list them.
 
-    def _rows(self) -> RowTable[None]:
-        return RowTable(
-            "tokens", {}, [], "A node does not list its tokens: tokens.issue(user), tokens.revoke(user=...)."
-        )
+    Args:
+        api: the API of the node.
+    """
+
+    def __init__(self, api: NodeApi) -> None:
+        self._api = api
+
+    def __repr__(self) -> str:
+        return "<tokens of a node: tokens.issue(user), tokens.revoke(user=...)>"
 
     def issue(self, user: str, role: str = "user", expires: str | float = "30d") -> str:
         """Return a new token. Send it to the user over a secure channel.

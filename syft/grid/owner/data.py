@@ -8,14 +8,13 @@ from typing import Any
 
 import torch
 
+from syft.core.id_provider import parse_id, short_id
 from syft.exceptions import SyftError
 from syft.grid.owner.api import NodeApi, quoted
 from syft.grid.owner.rows import BudgetCharge, BudgetLimit, PublishedObject
 from syft.grid.owner.tables import Columns, Listing, RowTable
 from syft.grid.owner.texts import moment, shape_of
 
-# Ids may be written by their first digits.
-_ID_DIGITS = 10
 _NAMED = "dataset:"
 
 _DATA: Columns = {
@@ -24,13 +23,8 @@ _DATA: Columns = {
     "shape": lambda row: shape_of(row.shape),
     "dtype": lambda row: row.dtype,
     "description": lambda row: (row.description or "")[:60],
-    "id": lambda row: short_id(row.id),
+    "id": lambda row: short_id(parse_id(row.id)),
 }
-
-
-def short_id(text: str) -> str:
-    """Return the first digits of a random id, by which commands accept it; other ids are returned unchanged."""
-    return text[:_ID_DIGITS] if text.isdigit() and len(text) > 2 * _ID_DIGITS else text
 
 
 class PublishedData(Listing[PublishedObject]):
@@ -125,7 +119,7 @@ _CHARGES: Columns = {
     "entry": lambda row: row.number,
     "time": lambda row: moment(row.at),
     "user": lambda row: row.user,
-    "data": lambda row: [short_id(each) for each in row.data],
+    "data": lambda row: [short_id(parse_id(each)) for each in row.data],
     "what": lambda row: row.what,
 }
 
@@ -141,7 +135,7 @@ class PrivacyBudgets(Listing[BudgetLimit]):
         """Return all limits, or those of one user."""
         names = {row.id: " ".join(sorted(row.tags)) for row in self._data.list(limit=1000)}
         columns: Columns = {
-            "data": lambda row: "all data" if row.data is None else names.get(row.data) or short_id(row.data),
+            "data": lambda row: "all data" if row.data is None else names.get(row.data) or short_id(parse_id(row.data)),
             "user": lambda row: _WHOSE.get(row.user, row.user),
             "epsilon": lambda row: f"{row.epsilon:g}",
             "delta": lambda row: f"{row.delta:g}",

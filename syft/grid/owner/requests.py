@@ -119,9 +119,16 @@ class ReleaseRequest:
         ]
 
     @property
+    def wants(self) -> str:
+        """The kind and the shape of the result."""
+        if self.shape is None:
+            return "one object" if len(self.specs) == 1 else f"{len(self.specs)} objects"
+        return f"a {self.kind} of {shape_of(self.shape)} numbers" if self.shape else "one number"
+
+    @property
     def question(self) -> str:
         """The user, the kind of result, and the reason, as a sentence."""
-        return f"{self.user} asks for a {self.kind} {shape_of(self.shape)}: {self.reason}"
+        return f"{self.user} asks for {self.wants}: {self.reason}"
 
     @property
     def verdict(self) -> str:
@@ -175,7 +182,7 @@ _REQUESTS: Columns = {
     "id": lambda row: row.id,
     "status": lambda row: row.status,
     "user": lambda row: row.user,
-    "wants": lambda row: f"{row.kind} {shape_of(row.shape)}",
+    "wants": lambda row: row.wants,
     "reason": lambda row: row.reason,
 }
 _GRANTS: Columns = {
