@@ -30,7 +30,7 @@ _NUMBERS = "biuf"
 
 @dataclasses.dataclass(slots=True)
 class DataOptions:
-    """What a node is to know about a data set, besides its values.
+    """The metadata, readers and budget of a data set.
 
     Attributes:
         tags: more tags by which users find it.

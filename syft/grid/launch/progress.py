@@ -55,8 +55,12 @@ class StartProgress:
 
 def _notebook_line() -> Any:
     shown: Any = importlib.import_module("IPython.display")
-    handle = shown.display(shown.HTML(""), display_id=True)
-    return lambda text: handle and handle.update(shown.HTML(f"<pre>{html.escape(text)}</pre>" if text else ""))
+    handle = shown.display(_bundle(""), raw=True, display_id=True)
+    return lambda text: handle and handle.update(_bundle(text), raw=True)
+
+
+def _bundle(text: str) -> dict[str, str]:
+    return {"text/html": f"<pre>{html.escape(text)}</pre>" if text else "", "text/plain": text}
 
 
 def _terminal_line() -> Any:

@@ -55,13 +55,14 @@ class LaunchSession:
         self._closing.close()
 
 
-_session: list[LaunchSession] = []
+_sessions: list[LaunchSession] = []
 _making = threading.Lock()
 
 
 def session() -> LaunchSession:
     """Return the session of this program; a forked program has one of its own."""
     with _making:
-        if not _session or _session[0].maker != os.getpid():
-            _session[:] = [LaunchSession()]
-        return _session[0]
+        if not _sessions or _sessions[-1].maker != os.getpid():
+            # The session of a parent process stays in the list: collecting it here would delete the parent's files.
+            _sessions.append(LaunchSession())
+        return _sessions[-1]

@@ -132,7 +132,7 @@ class ReleaseRequest:
 
     @property
     def verdict(self) -> str:
-        """What is known about the code and the sealed copy, as a sentence."""
+        """The outcome of the verification, as a sentence; empty before it."""
         if self.verified is not None:
             return _VERDICTS[self.verified]
         if self.problem:

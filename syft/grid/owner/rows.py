@@ -1,4 +1,4 @@
-"""What an owner reads about a node: the rows of its HTTP API, as objects with plain fields."""
+"""Rows of the HTTP API of a node, as objects with plain fields."""
 
 from __future__ import annotations
 

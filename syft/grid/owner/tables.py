@@ -52,7 +52,7 @@ class RowTable(Sequence[R]):
 
 
 class Listing(Generic[R]):
-    """What a node has of one kind; each use asks the node.
+    """Things of one kind at a node; each use asks the node.
 
     Args:
         api: the API of the node.

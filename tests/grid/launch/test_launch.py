@@ -203,12 +203,15 @@ def test_several_nodes_start_together_and_other_arguments_replace_one(hook, tmp_
         changed.stop()
 
 
-def test_a_store_keeps_data_and_decisions(hook, tmp_path):
+def test_a_store_keeps_data_and_requests_of_a_node_that_was_killed(hook, tmp_path):
     settings = {"data": {"ages": AGES}, "users": "sam", "store": tmp_path / "store"}
+    first = sy.launch("launch-stored", **settings)
+    before = [row.id for row in first.owner.data]
+    first.users["sam"].search("#ages")[0].mean().request(reason="mean")
+    os.kill(first.pid, signal.SIGKILL)
+    assert soon(lambda: not first.is_running)
     with sy.launch("launch-stored", **settings) as node:
-        before = [row.id for row in node.owner.data]
-        node.users["sam"].search("#ages")[0].mean().request(reason="mean")
-    with sy.launch("launch-stored", **settings) as node:
+        assert node is not first
         assert [row.id for row in node.owner.data] == before
         assert [asked.reason for asked in node.owner.requests] == ["mean"]
 
@@ -252,6 +255,13 @@ def test_a_node_ends_with_the_program_that_launched_it(way, tmp_path):
             os.kill(forked, signal.SIGKILL)
         program.stdin.close()
         program.stdout.close()
+
+
+def test_the_example_of_the_guide_runs(capsys):
+    page = (Path(sy.__file__).parent.parent / "docs" / "how-to" / "deploy.md").read_text()
+    block = page.partition("## In a notebook")[2].partition("```python\n")[2].partition("```")[0]
+    exec(block, {})
+    assert "53.3" in capsys.readouterr().out
 
 
 def test_a_missing_package_is_named(monkeypatch):
