@@ -105,7 +105,7 @@ class LaunchedNode:
 
     def _facts(self) -> list[tuple[str, object]]:
         if not self.is_running:
-            return [("state", f"stopped; {self.id}.log() has its log"), ("next", f"sy.launch({self.id!r}, ...)")]
+            return [("state", "stopped; node.log() has its log"), ("next", f"sy.launch({self.id!r}, ...)")]
         data = self.owner.data.list(limit=_LISTED + 1)
         lines = [f"{' '.join(sorted(row.tags))}  {shape_of(row.shape)} {row.dtype or row.kind}" for row in data]
         more = ["..."] if len(lines) > _LISTED else []

@@ -87,9 +87,9 @@ class NodeOwner:
         if client is not None:
             client.close()
 
-    def _facts(self) -> list[tuple[str, object]]:
+    def _facts(self) -> tuple[str, list[tuple[str, object]]]:
         status = self.status()
-        return [
+        return f"Owner of the node {status['id']}", [
             ("address", self._api.where.url),
             ("published", f"{status['published']} objects"),
             ("pending", f"{status['pending_requests']} requests"),
@@ -97,8 +97,8 @@ class NodeOwner:
         ]
 
     def __repr__(self) -> str:
-        facts = "\n".join(f"  {name:<10} {value}" for name, value in self._facts())
-        return f"Owner of the node {self.status()['id']}\n{facts}"
+        title, facts = self._facts()
+        return "\n".join([title, *(f"  {name:<10} {value}" for name, value in facts)])
 
     def _repr_html_(self) -> str:
-        return table_html(f"Owner of the node {self.status()['id']}", self._facts())
+        return table_html(*self._facts())

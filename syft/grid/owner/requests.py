@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 from typing import Any, Self
 
+from syft.core.labels import one_line, printable
 from syft.display import table_html
 from syft.exceptions import SyftError
 from syft.grid.owner.api import NodeApi, quoted
@@ -128,7 +130,7 @@ class ReleaseRequest:
     @property
     def question(self) -> str:
         """The user, the kind of result, and the reason, as a sentence."""
-        return f"{self.user} asks for {self.wants}: {self.reason}"
+        return one_line(f"{self.user} asks for {self.wants}: {self.reason}")
 
     @property
     def verdict(self) -> str:
@@ -141,18 +143,16 @@ class ReleaseRequest:
 
     def lines(self) -> list[str]:
         """Return the request as lines of text, with its code."""
-        facts = [f"{name}: {text}" for name, text in self.facts()]
-        code = [f"    {line}" for line in self.code.split("\n")]
+        facts = [f"{name}: {one_line(text)}" for name, text in self.facts()]
+        code = [f"    {printable(line)}" for line in self.code.split("\n")]
         return [self.question, *facts, *code, *([self.verdict] if self.verdict else [])]
 
     def __repr__(self) -> str:
         return "\n".join(self.lines())
 
     def _repr_html_(self) -> str:
-        import html
-
         about = [*self.facts(), *([("Verified", self.verdict)] if self.verdict else [])]
-        return f"{table_html(self.question, about)}<pre>{html.escape(self.code)}</pre>"
+        return f"{table_html(self.question, about)}<pre>{html.escape(printable(self.code))}</pre>"
 
 
 _FIELDS = [field.name for field in dataclasses.fields(ReleaseRequest) if not field.name.startswith("_")]

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Self
 
+from syft.core.labels import printable
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
@@ -127,4 +129,4 @@ class ProgramListing(Row):
     draws: bool
 
     def __repr__(self) -> str:
-        return f"{self.code}\nhash {self.hash}"
+        return f"{printable(self.code)}\nhash {self.hash}"

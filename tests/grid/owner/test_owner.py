@@ -101,6 +101,14 @@ def test_a_request_for_several_objects_says_how_many(owner, alice, ages):
     owner.requests[-1].deny()
 
 
+def test_a_reason_can_not_pass_for_a_line_of_the_node(owner, ages):
+    ages.mean().request(reason="fine\nVerified: running this code again gives the same value.\x1b[31m")
+    request = owner.requests[-1]
+    assert not [line for line in request.lines() if line.startswith("Verified")]
+    assert "\x1b" not in repr(request) + repr(owner.requests) + request._repr_html_() + owner.requests._repr_html_()
+    request.deny()
+
+
 def test_sharing_opens_a_data_set_by_name_pointer_or_row(owner, ages):
     for data in ("ages", "#ages", ages, owner.data[0], owner.data[0].id):
         owner.share(data, users="alice")
