@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 import threading
+import traceback
 
 # Seconds between checks of the parent: a forked child of the launching program may hold a copy of the pipe's end.
 _LOOK = 1.0
@@ -22,8 +23,22 @@ _GRACE = 15.0
 
 
 def main(parent: int, copies: str, words: list[str]) -> None:
-    """Run the command until the launching program is gone."""
+    """Run the command until the launching program is gone, and exit."""
     threading.Thread(target=_watch, args=(parent, copies), daemon=True, name="launch watch").start()
+    code: object = 1
+    try:
+        _run(words)
+    except SystemExit as end:
+        code = end.code or 0
+    except BaseException:
+        traceback.print_exc()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    # Everything is closed, and the interpreter takes its time to end: up to some seconds on a busy machine.
+    os._exit(code if isinstance(code, int) else 1)
+
+
+def _run(words: list[str]) -> None:
     with contextlib.ExitStack() as closing:
         if "--store" not in words:
             from syft.grid.server.temporary_folders import passing_folder
