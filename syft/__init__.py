@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from syft import messaging as messaging
     from syft import serde as serde
     from syft import workers as workers
+    from syft.grid.launch.launch import launch as launch
     from syft.grid.websocket_server import WebsocketServerWorker as WebsocketServerWorker
     from syft.hook.torch_hook import make_hook as make_hook
     from syft.messaging.plan.translation import TranslationTarget as TranslationTarget
@@ -174,7 +175,7 @@ _gc_pause.end()
 # Set by TorchHook in 0.2; computed here, so that importing changes nothing and each thread has its own.
 _COMPUTED = ("local_worker", "torch", "framework")
 # Names that need optional packages: name -> its module, imported at the first use.
-_LAZY = {"WebsocketServerWorker": "syft.grid.websocket_server"}
+_LAZY = {"WebsocketServerWorker": "syft.grid.websocket_server", "launch": "syft.grid.launch.launch"}
 # Public packages that are no names of `__all__`; the first three hold the module paths of 0.2.
 _PACKAGES = ("execution", "frameworks", "generic", "grid", "hook", "messaging", "serde", "workers")
 

@@ -18,8 +18,8 @@ PUBLIC = {
         ProcessWorker Protocol PublicGridNetwork RayWorker State String StringPointer TorchHook TrainConfig
         VirtualWorker WebsocketClientWorker WebsocketServerWorker __version__ acting_as codes combine_pointers config
         connect count_messages create_sandbox deserialize dp exceptions execution federated framework frameworks
-        func2plan func2protocol generic grid hook keygen linalg local_worker messaging method2plan mpc nn pool serde
-        serialize torch workers
+        func2plan func2protocol generic grid hook keygen launch linalg local_worker messaging method2plan mpc nn pool
+        serde serialize torch workers
     """,
     "syft.dp": """
         Accountant Approximate Event Exponential Gaussian GaussianNoise Laplace Ledger Limit Neighbours NonPrivate

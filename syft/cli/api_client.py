@@ -12,8 +12,8 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
-from urllib.parse import quote, urlsplit
+from typing import Any
+from urllib.parse import urlsplit
 
 import typer
 
@@ -21,12 +21,12 @@ from syft.cli.node_record import NodeRecord, is_running, pinned_context
 from syft.cli.output import give, note, rows
 from syft.cli.paths import default_store, only_store
 from syft.exceptions import AuthenticationError, SyftError
+from syft.grid.owner.api import NodeApi
+from syft.grid.owner.api import quoted as quoted
 from syft.grid.private_files import is_open
-from syft.workers.transport.http import ask
 from syft.workers.transport.websocket import Endpoint
 
 _MINUTES = 10 * 60.0
-_TIMEOUT = 60.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,43 +53,12 @@ class Target:
         return dataclasses.replace(self, store=str(store))
 
 
-class ApiClient:
-    """Requests to one node."""
+class ApiClient(NodeApi):
+    """Requests to one node; `node` is set if this program started it."""
 
     def __init__(self, where: Endpoint, node: Any = None) -> None:
-        self.where = where
+        super().__init__(where)
         self.node = node
-
-    def ask(self, method: str, path: str, body: object = None, **query: object) -> Any:
-        """Send a request to the API; `query` is appended to the path."""
-        words = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in query.items() if value is not None)
-        try:
-            return ask(self.where, method, f"/v1/{path}{'?' if words else ''}{words}", body, timeout=_TIMEOUT)
-        except OSError as error:
-            _explain(error, self.where.url)
-
-    def client(self) -> Any:
-        """Return the node as a worker, for objects that travel over the stream."""
-        import torch
-
-        from syft.hook.torch_hook import TorchHook
-        from syft.workers.node_client import NodeClient
-
-        trusted: Any = self.where.context
-        return NodeClient(TorchHook(torch), self.where.url, token=self.where.token, ca=trusted, auto_add=False)
-
-
-def _explain(error: OSError, url: str) -> NoReturn:
-    import ssl
-
-    from syft.workers.transport.tls import explain
-
-    parts = urlsplit(url)
-    if isinstance(error, ssl.SSLError):
-        raise SyftError(explain(error, parts.hostname or "", parts.port)) from None
-    from syft.workers.websocket_client import why_unreachable
-
-    raise SyftError(f"Could not reach {url}: {why_unreachable(error, url)}") from None
 
 
 @contextlib.contextmanager
@@ -130,11 +99,6 @@ def show_rows(target: Target, as_json: bool, path: str, columns: Columns, nothin
         return
     lines = [[row[cell] if isinstance(cell, str) else cell(row) for cell in columns.values()] for row in found]
     rows(tuple(columns), lines, nothing)
-
-
-def quoted(text: str) -> str:
-    """Return a text as a part of a path."""
-    return quote(text, safe="")
 
 
 def _shown(store: str) -> str:

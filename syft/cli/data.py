@@ -12,6 +12,7 @@ from syft.cli.api_client import ApiClient, Columns, Target, quoted, reach, reque
 from syft.cli.options import NO_TARGET, Json, Limit, NodeCommands, RowId
 from syft.cli.output import note, say, shape_of
 from syft.exceptions import QuotaExceededError, SyftError
+from syft.grid.owner.data import send_published
 
 app = NodeCommands("The published data of a node.")
 
@@ -84,7 +85,7 @@ def _publish(talk: ApiClient, file: Path, tags: list[str], description: str | No
             if talk.node is not None:
                 ids.append(ObjectAdmin(talk.node.object_manager).publish(plain, words, text))
             else:
-                ids.append(_send(client, plain, words, text))
+                ids.append(send_published(client, plain, words, text))
     except QuotaExceededError as error:
         first = f" (its first {len(ids)} tensors were)" if ids else ""
         raise SyftError(
@@ -105,15 +106,6 @@ def _warn_of_duplicates(talk: ApiClient, file: Path) -> None:
             f"Data with the tag #{file.stem} is here already ({', '.join(found)}). Both are published now. "
             "Delete the old data: python -m syft node data delete ID"
         )
-
-
-def _send(client: Any, tensor: Any, tags: set[str], description: str | None) -> Any:
-    tensor = tensor.tag(*tags)
-    if description is not None:
-        tensor = tensor.describe(description)
-    pointer = tensor.send(client, garbage_collect_data=False)
-    client.synchronize()  # raises if it was not stored
-    return pointer.id_at_location
 
 
 @app.add("share")

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from syft.cli.api_client import Target
+from syft.grid.owner.texts import seconds_of
 
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
@@ -24,10 +24,10 @@ def duration(text: str) -> float:
         >>> duration("7d"), duration("90s")
         (604800.0, 90.0)
     """
-    found = re.fullmatch(r"(\d{1,9})([smhdw])", text.strip())
-    if found is None or int(found[1]) == 0:
-        raise typer.BadParameter("write a duration as a number and s, m, h, d or w, such as 12h or 30d")
-    return float(int(found[1]) * _SECONDS[found[2]])
+    try:
+        return seconds_of(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def size(text: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import sys
 from collections.abc import Iterable, Sequence
@@ -12,7 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from syft.core.labels import one_line, printable
+from syft.core.labels import printable
+from syft.grid.owner.tables import cell_text
+from syft.grid.owner.texts import moment as moment
+from syft.grid.owner.texts import shape_of as shape_of
 
 # Lines for programs are not wrapped.
 _WIDE = 240
@@ -53,32 +55,8 @@ def rows(columns: Sequence[str], lines: Iterable[Sequence[object]], nothing: str
     for column in columns:
         table.add_column(column, overflow="fold")
     for line in lines:
-        table.add_row(*(Text(_cell(value)) for value in line))
+        table.add_row(*(Text(cell_text(value)) for value in line))
     if table.row_count:
         console(error).print(table)
     else:
         say(nothing, error=error)
-
-
-def _cell(value: object) -> str:
-    if value is None or value == "":
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return " ".join(one_line(each) for each in value) or "-"
-    return one_line(value)
-
-
-def moment(seconds: float | None) -> str:
-    """Return a time in readable form; "never" for a grant without an end."""
-    if seconds is None:
-        return "-"
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-
-
-def shape_of(shape: Sequence[int] | None) -> str:
-    """Return a shape in short form: 569x30."""
-    if shape is None:
-        return "-"
-    return "x".join(str(size) for size in shape) or "one number"

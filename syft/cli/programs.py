@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +12,7 @@ from syft.cli.api_client import ApiClient, Columns, Target, quoted, reach, reque
 from syft.cli.options import NO_TARGET, Json, Newest, NodeCommands, RowId, duration
 from syft.cli.output import moment, say
 from syft.exceptions import AuthenticationError, SyftError
+from syft.grid.owner.programs import published_plan
 
 app = NodeCommands("Plans whose outputs may leave. Users run them on private data.")
 
@@ -45,7 +44,7 @@ def allow(
     file = Path(plan)
     if file.is_file():
         body["name"] = name or file.stem
-    with reach(target) as talk, _published(talk, plan) as object_id:
+    with reach(target) as talk, published_plan(talk, plan) as object_id:
         row = talk.ask("POST", "programs", {**body, "object": object_id})
     who = "everybody" if row["users"] is None else ", ".join(row["users"])
     often = "any number of times" if row["runs"] is None else f"{row['runs']} times"
@@ -54,30 +53,6 @@ def allow(
     say(f"{who} may run it {often}, {until}; a run gives at most {row['max_outputs']} numbers.")
     say(f"Its code, from the file {plan}:" if file.is_file() else f"Its code, {_origin(row)}:")
     _say_code(row["code"])
-
-
-@contextlib.contextmanager
-def _published(talk: ApiClient, plan: str) -> Iterator[str]:
-    """Yield the id or tag of a plan; a plan in a file is published for the duration."""
-    file = Path(plan)
-    if not file.is_file():
-        yield plan
-        return
-    from syft.core.context import local_worker
-    from syft.core.id_provider import create_random_id
-    from syft.grid.isolation.programs.rules import load_plan
-
-    client = talk.client()
-    try:
-        pointer = local_worker().send_object(load_plan(file), client, create_random_id(), published=True)
-        client.synchronize()
-        object_id = str(pointer.id_at_location)
-        try:
-            yield object_id
-        finally:
-            talk.ask("DELETE", f"objects/{quoted(object_id)}")
-    finally:
-        client.close()
 
 
 def _checked_hash(text: str) -> str:
@@ -123,7 +98,7 @@ def show(
 ) -> None:
     """Show the code and the hash of a program. Takes an allowed one, or a plan before it is allowed."""
     is_file = Path(program).is_file()
-    with reach(target) as talk, _published(talk, program) as object_id:
+    with reach(target) as talk, published_plan(talk, program) as object_id:
         allowed = None if is_file else _find(talk, f"programs/{quoted(program)}/code")
         plan = _find(talk, "programs/code", allowed is None, object=object_id)
     if allowed is not None:

@@ -9,6 +9,7 @@ import typer
 from syft.cli.api_client import Columns, Target, quoted, request, show_rows
 from syft.cli.options import NO_TARGET, After, Json, Limit, Newest, NodeCommands, RowId, duration
 from syft.cli.output import give, moment, say, shape_of
+from syft.grid.owner.requests import ReleaseRequest
 
 requests = NodeCommands("Requests of users to release a result.")
 grants = NodeCommands("Approved requests.")
@@ -47,29 +48,11 @@ def show_request(
     if as_json:
         give(row)
         return
-    say(f"{row['user']} asks for a {row['kind']} {shape_of(row['shape'])}: {row['reason']}")
-    say(f"Status: {row['status']}, asked {moment(row['asked_at'])}")
-    for used in row["data"]:
-        people = "" if used["rows"] is None else f", {used['rows']} rows"
-        say(f"Data: {used['name']} ({used['spec']}{people})")
-    size = "none" if row["size"] is None else f"{row['size']} bytes: {', '.join(row['specs'])}"
-    say(f"Sealed copy: {size}{'; ' + row['failure'] if row['failure'] else ''}")
-    say(f"Code: {row['calls']} calls; {row['other_calls']} other calls ran in the same vault")
-    for line in row["code"].split("\n"):
-        say(f"    {line}")
-    say(_verdict(row))
-
-
-def _verdict(row: dict[str, Any]) -> str:
-    if row["verified"] is not None:
-        return (
-            "Verified: running this code again gives the same value."
-            if row["verified"]
-            else "NOT verified: running this code again fails, or gives another value."
-        )
-    if row["problem"]:
-        return f"This code can't be verified: {row['problem']}."
-    return "Not verified yet: requests show ID --verify runs this code again and compares."
+    asked = ReleaseRequest.of(row)
+    for line in asked.lines():
+        say(line)
+    if not asked.verdict:
+        say("Not verified yet: requests show ID --verify runs this code again and compares.")
 
 
 @requests.add("approve")

@@ -21,6 +21,7 @@
     │   │   └── NodeUnreachableError           SY204  the connection to a node failed
     │   │       └── NodeRefusedError           SY208  nothing listens at the address of a node
     │   └── ClientLostError                    SY205  the process of a simulated client ended
+    ├── NodeStartError                         SY209  a launched node did not start
     ├── SessionEndedError                      SY206  the process of a session at a node ended
     ├── NotDoneError                           SY207  a call did not run, because an earlier one failed
     ├── NotPermittedError                      SY301  the owner of the data has not allowed this

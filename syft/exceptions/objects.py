@@ -183,6 +183,19 @@ class NodeRefusedError(NodeUnreachableError, ConnectionRefusedError, code="SY208
     """The connection to a node was refused: nothing listens there, or not yet."""
 
 
+class NodeStartError(SyftError, code="SY209"):
+    """A node that this program launched did not start.
+
+    Args:
+        node: the id of the node.
+        why: the reason, from its log.
+    """
+
+    def __init__(self, node: object = "", why: str = "") -> None:
+        self.node = node
+        super().__init__(f"The node {node!r} did not start: {why}")
+
+
 class ClientLostError(WorkerLostError, code="SY205"):
     """The process of a simulated client of a federated run ended."""
 

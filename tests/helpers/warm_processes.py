@@ -300,7 +300,7 @@ def spawn(control, listener, threads):
     home = str(Path(worker.__file__).resolve().parents[2])
     handles = (control.fileno(), listener.fileno())
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return popen(worker._START, home, worker.MAIN, *map(str, handles), pass_fds=handles, env=environment)
+    return popen(worker.START, home, worker.MAIN, *map(str, handles), pass_fds=handles, env=environment)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from syft.core.id_provider import ObjectId, is_id
+from syft.core.id_provider import ObjectId, is_id, short_id
 from syft.dp.budgets.ledger import EACH, Ledger, Row, limit_of
 from syft.dp.budgets.ledger_backend import LedgerBackend
 from syft.exceptions import BudgetExceededError, NotPermittedError, ObjectNotFoundError, SyftError
@@ -33,6 +33,11 @@ def account_name(item: Item) -> str:
     return json.dumps([item.facts.owner, item.id])
 
 
+def _shown_in_errors(name: str) -> str:
+    """Return the id of the data set of an account; of a random id its first digits, by which commands accept it."""
+    return short_id(json.loads(name)[1])
+
+
 def shown(name: str) -> str:
     """Return the id of the data set of an account, for display."""
     return str(json.loads(name)[1])
@@ -50,7 +55,7 @@ class Budget:
 
     def __init__(self, audit: AuditLog, books: LedgerBackend, clock: Callable[[], float] = time.time) -> None:
         self._audit = audit
-        self.ledger = Ledger(books, shown, clock)
+        self.ledger = Ledger(books, _shown_in_errors, clock)
 
     def charge(self, user: object, data: Collection[Item], event: Row, what: str) -> Row:
         """Charge a release from data sets to a user, or raise and change nothing (see `Ledger.charge`)."""

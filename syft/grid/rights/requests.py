@@ -141,7 +141,9 @@ class Requests:
                     return f"It was approved, but there is no value: {row['failure'] or 'it was lost'}."
                 return row
         status, answer = self.status_of(about[-1]), about[-1]["answer"]
-        return f"{_REASONS[status]}: {answer}." if answer and status == DENIED else f"{_REASONS[status]}."
+        if not answer or status != DENIED:
+            return f"{_REASONS[status]}."
+        return f"{_REASONS[status]}: {answer}{'' if answer.endswith(('.', '!', '?')) else '.'}"
 
     def _visible(self, row: Row) -> Row:
         row = {**row, "status": self.status_of(row)}

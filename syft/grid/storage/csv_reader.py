@@ -44,7 +44,7 @@ def read_csv(path: Path) -> tuple[dict[str, torch.Tensor], str | None]:
     if named:
         _check_header(first, begin)
     names = [cell.strip() for cell in first] if named else [f"col{number}" for number in range(len(first))]
-    description = f"{_COLUMNS}{', '.join(names)}"
+    description = described_columns(names)
     if named and is_bare:
         return {"": torch.empty((0, len(first)), dtype=torch.float64)}, description
     dtype = np.int64 if _is_whole(path, begin if named else 0) else np.float64
@@ -58,6 +58,11 @@ def read_csv(path: Path) -> tuple[dict[str, torch.Tensor], str | None]:
     if values.shape[1] != len(first):
         raise UnreadableFileError(_fault(path, named, len(first), whole=False))
     return {"": torch.from_numpy(values)}, description
+
+
+def described_columns(names: list[str]) -> str:
+    """Return the description of a table with these column names."""
+    return f"{_COLUMNS}{', '.join(names)}"
 
 
 def names_in(description: str | None, count: int) -> list[str] | None:

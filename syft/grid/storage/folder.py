@@ -104,7 +104,7 @@ def _note_others(files: list[Path]) -> None:
 
 
 def _load_file(admin: ObjectAdmin, path: Path, known: dict[str, ObjectId], report: Loaded) -> None:
-    sidecar = _sidecar(path)
+    sidecar = sidecar_of(path)
     earlier = {origin: obj_id for origin, obj_id in known.items() if origin.startswith(f"file:{path.name}:")}
     room = admin.room(earlier.values())
     check_room(path, room)  # before hashing all of it, which is slow
@@ -114,7 +114,7 @@ def _load_file(admin: ObjectAdmin, path: Path, known: dict[str, ObjectId], repor
     if same and len(same) == len(earlier):
         report.kept += [known.pop(origin) for origin in same]
         return
-    settings = {} if sidecar is None else _settings(sidecar)
+    settings = {} if sidecar is None else read_settings(sidecar)
     tensors, about = read_file(path, room)
     description = settings.get("description", about)
     names = {origin.split(":", 3)[3]: (origin, obj_id) for origin, obj_id in earlier.items()}
@@ -154,14 +154,15 @@ def _candidates(path: Path) -> Iterator[Path]:
         yield path.with_name(path.name + ending)
 
 
-def _sidecar(path: Path) -> Path | None:
+def sidecar_of(path: Path) -> Path | None:
+    """Return the file next to a data file that describes it, or None."""
     found = [candidate for candidate in _candidates(path) if candidate.is_file()]
     if len(found) > 1:
         raise ValueError(f"{found[0].name} and {found[1].name} both describe it")
     return found[0] if found else None
 
 
-def _settings(path: Path) -> dict[str, Any]:
+def read_settings(path: Path) -> dict[str, Any]:
     """Read a sidecar file. Unknown keys are refused, since they may have been meant to restrict access."""
     found: Any = None
     with contextlib.suppress(ValueError):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MAIN = "syft.workers.process.child"
 # Runs MAIN of this package; its folder is added to the path only if it is not installed.
-_START = """
+START = """
 import runpy, sys
 home, main = sys.argv[1:3]
 del sys.argv[1:3]
@@ -184,7 +184,7 @@ def _spawn(control: socket.socket, listener: socket.socket, threads: int) -> sub
     home = str(Path(__file__).resolve().parents[3])
     handles = (control.fileno(), listener.fileno())
     return subprocess.Popen(  # noqa: S603  (this very interpreter, and nothing from outside)
-        [sys.executable, "-P", "-c", _START, home, MAIN, *map(str, handles)],
+        [sys.executable, "-P", "-c", START, home, MAIN, *map(str, handles)],
         stdin=subprocess.DEVNULL,
         pass_fds=handles,
         env={**os.environ, "OMP_NUM_THREADS": str(threads)},

@@ -7,6 +7,7 @@ pass through as bytes.
 from __future__ import annotations
 
 import functools
+from pathlib import PurePath
 from typing import Any
 
 from syft.core.id_provider import SEALED_PREFIX, ObjectId, check_user_id
@@ -201,7 +202,8 @@ def load_record(item: Item) -> LoadRecord:
 
 
 def _name_of(item: Item) -> str:
-    """Return the display name of a data set: the name of its file, its tags, or its id."""
+    """Return the display name of a data set: that of its file, its tags, or its id."""
     if item.origin.startswith("file:"):
-        return item.origin.split(":")[1]
+        _, file, *_, part = item.origin.split(":", 3)
+        return f"{PurePath(file).stem} {part}".rstrip()
     return " ".join(sorted(item.tags)) or str(item.id)
