@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import Any
 
 from syft.core.labels import printable
-from syft.federated.history.records import RoundRecord, size_text
+from syft.federated.history.records import RoundRecord
+from syft.federated.history.text import size_text
 
 
 class RunProgress:
