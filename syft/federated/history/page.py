@@ -157,7 +157,7 @@ def _tiles(history: History, view: RunView) -> Iterable[tuple[str, str, str]]:
         now = view.current
         again = f", attempt {now.attempt}" if now.attempt > 1 else ""
         remark = f"{now.failed} failed, {max(0, now.asked - now.answered - now.failed)} to go{again}"
-        yield f"Round {now.number} now", f"{now.answered} of {now.asked} answered", _remark(remark)
+        yield f"Answered in round {now.number}", f"{now.answered} of {now.asked}", _remark(remark)
     last = history[-1] if len(history) else None
     if last is not None:
         figures = {"loss": last.loss, **last.metrics}

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 
 import pytest
-import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
@@ -52,14 +51,14 @@ def test_a_logger_is_any_object_with_three_methods():
     result = train(2, loggers=[one, two])
     assert [kind for kind, _ in one.events] == [kind for kind, _ in two.events] == ["start", "round", "round", "end"]
     run = one.events[0][1]
-    assert (run.rounds, run.clients, list(run.history)) == (2, 2, []) and "fedavg" in run.strategy
+    assert (run.rounds, run.clients, list(run.history)) == (2, 2, []) and "FedAvg" in run.strategy
     assert run.settings["batch_size"] == 8 and one.events[-1][1] is result
 
 
 def test_loggers_learn_about_runs_that_fail_and_about_earlier_rounds(tmp_path):
     recorder = Recorder()
     with pytest.raises(ZeroDivisionError):
-        train(loggers=recorder, on_round=lambda report: report.number == 2 and fail() or None, checkpoint=tmp_path)
+        train(loggers=recorder, on_round=lambda report: (report.number == 2 and fail()) or None, checkpoint=tmp_path)
     ((_, run), *_, (kind, ended)) = recorder.events
     assert kind == "end" and ended.rounds == 2 and "ZeroDivisionError" in ended.ending
     again = Recorder()
@@ -113,7 +112,7 @@ def test_csv_of_a_continued_run_has_each_round_once(tmp_path):
     path, options = tmp_path / "run.csv", {"checkpoint": tmp_path / "run"}
     train(loggers=path)
     with pytest.raises(ZeroDivisionError):
-        train(5, on_round=lambda report: report.number == 3 and fail() or None, loggers=str(path), **options)
+        train(5, on_round=lambda report: (report.number == 3 and fail()) or None, loggers=str(path), **options)
     lines = path.read_bytes().splitlines(keepends=True)
     # a crash lost round 3 and left a part of its row, and a later checkpoint was restored from a backup
     path.write_bytes(b"".join(lines[:-1]) + lines[-2].replace(b",2,", b",9,", 1) + lines[-1][:20])
@@ -142,7 +141,7 @@ def test_csv_cells_are_no_formulas(tmp_path):
     clients = [Flaky("good", ()), Flaky("=HYPERLINK(1)", (1,), OSError('a "quote",\nand a line'))]
     train(1, clients=clients, loggers=tmp_path / "run.csv")
     (row,) = rows_of(tmp_path / "run.csv")
-    assert row["reasons"] == "'=HYPERLINK(1): OSError: a \"quote\", and a line"
+    assert row["reasons"] == '\'=HYPERLINK(1): OSError: a "quote", and a line'
 
 
 def test_csv_refuses_a_file_of_something_else(tmp_path):
@@ -162,7 +161,7 @@ def test_tensorboard_reads_each_round_once(tmp_path):
     options = {"checkpoint": tmp_path / "run", "clients": [Flaky("good", ()), Flaky("bad", (2,))]}
     logs = sy.federated.TensorBoardLogger(tmp_path / "logs")
     with pytest.raises(ZeroDivisionError):
-        train(4, loggers=logs, on_round=lambda report: report.number == 2 and fail() or None, **options)
+        train(4, loggers=logs, on_round=lambda report: (report.number == 2 and fail()) or None, **options)
     result = train(4, loggers=[logs], **options)
     (folder,) = (tmp_path / "logs").iterdir()
     found = accumulator.EventAccumulator(str(folder)).Reload()
@@ -196,11 +195,11 @@ def test_mlflow_reads_each_round_once(tmp_path, monkeypatch):
     uri, options = (tmp_path / "store").as_uri(), {"checkpoint": tmp_path / "run"}
     logger = sy.federated.MLflowLogger(uri, experiment="digits")
     with pytest.raises(ZeroDivisionError):
-        train(4, loggers=logger, on_round=lambda report: report.number == 2 and fail() or None, **options)
+        train(4, loggers=logger, on_round=lambda report: (report.number == 2 and fail()) or None, **options)
     result = train(4, loggers=logger, **options)
     client = mlflow.MlflowClient(tracking_uri=uri)
     (run,) = client.search_runs([client.get_experiment_by_name("digits").experiment_id])
     losses = client.get_metric_history(run.info.run_id, "loss")
     assert [metric.step for metric in losses] == [1, 2, 3, 4]
     assert [metric.value for metric in losses] == pytest.approx(result.history.losses)
-    assert run.info.status == "FINISHED" and run.data.params["batch_size"] == "8" and torch.is_grad_enabled()
+    assert run.info.status == "FINISHED" and run.data.params["batch_size"] == "8"

@@ -27,9 +27,9 @@ def part(number, count=16):
 class Flaky(LocalClient):
     """A client that fails in some rounds."""
 
-    def __init__(self, name, rounds, error=ConnectionError("the line is cut")):
+    def __init__(self, name, rounds, error=None):
         super().__init__(name, part(7))
-        self.rounds, self.error = rounds, error
+        self.rounds, self.error = rounds, error or ConnectionError("the line is cut")
 
     def call(self, run, name, payload, timeout=None):
         if payload.get("round") in self.rounds:
