@@ -38,7 +38,7 @@ class RoundInProgress:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunView:
-    """What a page shows besides the history.
+    """The content of a page besides the history.
 
     Attributes:
         rounds: the number of rounds that the run was asked for; None if it is unknown.

@@ -18,7 +18,7 @@ p{margin:6px 0}
 progress,meter{display:block;width:100%}
 progress{height:10px;margin:10px 0 0;accent-color:var(--accent)}
 meter{height:14px;margin-top:4px}
-.tiles{display:grid;grid-template-columns:repeat(auto-fill,minmax(168px,1fr));gap:10px;margin:16px 0 0}
+.tiles{display:grid;grid-template-columns:repeat(auto-fill,minmax(150px,1fr));gap:10px;margin:16px 0 0}
 .tiles>div,.chart,.scroll{background:var(--card);border:1px solid var(--line);border-radius:8px}
 .tiles>div{padding:10px 12px}
 dt,.remark{font-size:13px}
@@ -31,6 +31,7 @@ dd.remark{font-size:13px;font-weight:400}
 .chart .ground{fill:var(--card)}.chart .ink{fill:var(--ink)}
 .chart .grid{stroke:var(--line)}.chart .axis{stroke:var(--soft)}
 @media (prefers-color-scheme:dark){.chart polyline,.chart circle{filter:brightness(1.6)}}
+@media (max-width:480px){.chart svg{font-size:15px}}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-size:14px;font-variant-numeric:tabular-nums}
 th,td{padding:6px 12px;text-align:left;border-bottom:1px solid var(--line)}

@@ -18,7 +18,7 @@ _LEAST, _MOST = 0.3, 1.0
 
 
 class LiveFeed:
-    """What the page of one run shows now.
+    """The content of the page of one run, at any time.
 
     Args:
         view: the properties of the run.
