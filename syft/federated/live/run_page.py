@@ -30,9 +30,9 @@ class RunPage:
         self._thread.start()
         self._finalizer = weakref.finalize(self, LiveFeed.close, self.feed)
 
-    def announce(self) -> None:
+    def announce(self, is_notebook: bool) -> None:
         """Show the address: as a link in a notebook, else as a line of the standard error stream."""
-        if "ipykernel" in sys.modules:
+        if is_notebook:
             shown: Any = importlib.import_module("IPython.display")
             link = f'<a href="{html.escape(self.url)}" target="_blank" rel="noopener noreferrer">{self.url}</a>'
             shown.display(shown.HTML(f"Watch the run: {link}"))

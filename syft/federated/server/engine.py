@@ -127,8 +127,7 @@ class Engine:
         self.done, state = self._complete
         if self.model.state is not state:
             self.model.load(state)
-        if len(self.history) > self.done:
-            self.history = self.history[: self.done]
+        self.history = self.history[: self.done]
 
     def _complete_round(self, number: int) -> RoundReport | None:
         """Run a round, with retries. A failed round changes nothing. Returns None if `ending` is set."""
@@ -153,12 +152,9 @@ class Engine:
                     )
                     return self._round(number, attempt, error.answers)
                 times = "" if attempt == 1 else f" {attempt} times"
-                raise FederatedError(f"Round {number} failed{times}. {error}{self._recovery_hint()}") from None
-
-    def _recovery_hint(self) -> str:
-        """Return the options that a user has after a failed round."""
-        again = "" if self.checkpoint is None else f" Run again to continue after round {self.done}."
-        return (f" error.result has the model after round {self.done}." if self.done else "") + again
+                kept = f" error.result has the model after round {self.done}." if self.done else ""
+                again = "" if self.checkpoint is None else f" Run again to continue after round {self.done}."
+                raise FederatedError(f"Round {number} failed{times}. {error}{kept}{again}") from None
 
     def _may_succeed(self, error: RoundFailedError) -> bool:
         """Return whether another attempt could succeed: clients were lost or late, or others would be chosen."""

@@ -12,7 +12,7 @@ from syft.federated.history.round_outcome import RoundOutcome, shortened
 from syft.federated.history.round_report import RoundReport, Stop
 from syft.federated.live.run_page import RunPage
 from syft.federated.loggers.run_logger import RunLogger, RunStart
-from syft.federated.server.progress import RunProgress
+from syft.federated.server.progress import RunProgress, is_notebook
 
 if TYPE_CHECKING:
     from syft.federated.server.result import Result
@@ -50,7 +50,7 @@ class RunObservers:
         if self._watch:
             self.page = RunPage(self.view)
             self.page.feed.start(history)
-            self.page.announce()
+            self.page.announce(is_notebook())
         for logger in self._loggers:
             self._started.append(logger)
             logger.on_start(run)
