@@ -147,6 +147,24 @@ def test_an_interrupt_within_a_round_gives_the_round_before(tmp_path):
     assert torch.equal(train(4, plain, **options).model.weight, train(4, plain, model=model).model.weight)
 
 
+class Cut(sy.federated.FedAvg):
+    """A strategy that is interrupted when the model of round 3 is there, and the round not yet complete."""
+
+    def counted(self, clients, round):
+        if round.number == 3:
+            interrupt()
+
+
+def test_a_model_of_an_incomplete_round_is_not_in_the_result():
+    model = nn.Linear(3, 2)
+    settings = {"model": model, "loss_fn": cross_entropy, "example": EXAMPLE, "batch_size": 8, "seed": 1}
+    with pytest.raises(KeyboardInterrupt) as caught:
+        sy.federated.run(Cut(), [part(0), part(1)], 4, **settings)
+    result = caught.value.result
+    assert result.rounds == len(result.history) == 2
+    assert torch.equal(result.model.weight, train(2, model=model).model.weight)
+
+
 @pytest.mark.parametrize("found", [True, 0.5, "stop"])
 def test_a_callback_returns_none_or_a_stop(found):
     with pytest.raises(TypeError, match=r"None or sy.federated.Stop") as caught:
