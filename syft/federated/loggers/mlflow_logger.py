@@ -23,7 +23,7 @@ _MAX_PARAM = 500
 class MLflowLogger:
     """Writes each run to MLflow, as metrics with the round as their step. MLflow's global settings do not change.
 
-    Needs `pip install 'resyft[mlflow]'`.
+    Needs the extra `mlflow`.
 
     Args:
         uri: the tracking URI, such as "sqlite:///mlflow.db" or "http://tracking:5000"; None for MLflow's own default.
@@ -82,4 +82,4 @@ def _package() -> Any:
     try:
         return importlib.import_module("mlflow")
     except ImportError as error:
-        raise DependencyError("mlflow", "resyft[mlflow]") from error
+        raise DependencyError("mlflow", "mlflow") from error

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class TensorBoardLogger:
     """Writes each run to a folder of its own: `tensorboard --logdir logs` shows them as curves.
 
-    Needs `pip install 'resyft[tensorboard]'`.
+    Needs the extra `tensorboard`.
 
     Args:
         folder: the folder of all runs.
@@ -62,4 +62,4 @@ def _writer_type() -> Any:
     try:
         return importlib.import_module("torch.utils.tensorboard").SummaryWriter
     except ImportError as error:
-        raise DependencyError("tensorboard", "resyft[tensorboard]") from error
+        raise DependencyError("tensorboard", "tensorboard") from error

@@ -175,8 +175,8 @@ def test_tensorboard_reads_each_round_once(tmp_path):
 @pytest.mark.parametrize(
     ("logger", "package", "command"),
     [
-        ("TensorBoardLogger", "torch.utils.tensorboard", r"pip install 'resyft\[tensorboard\]'"),
-        ("MLflowLogger", "mlflow", r"pip install 'resyft\[mlflow\]'"),
+        ("TensorBoardLogger", "torch.utils.tensorboard", "pip install 'tensorboard"),
+        ("MLflowLogger", "mlflow", "pip install 'mlflow-skinny"),
     ],
 )
 def test_a_missing_package_is_named_with_the_command(logger, package, command, monkeypatch, tmp_path):
