@@ -23,6 +23,8 @@ EXTRAS: dict[str, tuple[str, dict[str, str]]] = {
     "postgres": ("nodes with PostgreSQL", {"pg8000": "pg8000"}),
     "ray": ("workers in a Ray cluster", {"ray": "ray"}),
     "dp": ("training with differential privacy", {"opacus": "opacus"}),
+    "tensorboard": ("logs of federated runs for TensorBoard", {"tensorboard": "tensorboard"}),
+    "mlflow": ("logs of federated runs in MLflow", {"mlflow": "mlflow-skinny"}),
     "he": ("Paillier encryption", {"phe": "phe", "gmpy2": "gmpy2"}),
     "examples": ("the data sets of the examples", {"sklearn": "scikit-learn"}),
 }

@@ -27,8 +27,9 @@ PUBLIC = {
         event_from_dict histogram mean mechanisms median most_common noise noise_for pate quantile queries sum
     """,
     "syft.federated": """
-        BaseDataset ByLabel Dirichlet FedAdam FedAvg FedAvgM FedMedian FedProx FedYogi FederatedDataLoader
-        FederatedDataset History IID Identity Krum Optims Result Scaffold SecureAggregation Shards Simulation Strategy
+        BaseDataset ByLabel CSVLogger Dirichlet FedAdam FedAvg FedAvgM FedMedian FedProx FedYogi
+        FederatedDataLoader FederatedDataset History IID Identity Krum MLflowLogger Optims Result RoundReport
+         RunStart Scaffold SecureAggregation Shards Simulation Stop Strategy TensorBoardLogger
         TrimmedMean dataloader dataset federated_client floptimizer require_secure run train_config utils
     """,
     "syft.mpc": """

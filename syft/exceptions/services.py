@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from syft.exceptions.base import SyftError
 
 if TYPE_CHECKING:
-    from syft.federated.server.run import Result
+    from syft.federated.server.result import Result
 
 
 class PlanCommandUnknownError(SyftError, code="SY401"):

@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from syft.federated.dataset import FederatedDataset as FederatedDataset
     from syft.federated.floptimizer import Optims as Optims
     from syft.federated.history.records import History as History
+    from syft.federated.history.round_report import RoundReport as RoundReport
+    from syft.federated.history.round_report import Stop as Stop
+    from syft.federated.loggers.csv_logger import CSVLogger as CSVLogger
+    from syft.federated.loggers.mlflow_logger import MLflowLogger as MLflowLogger
+    from syft.federated.loggers.run_logger import RunStart as RunStart
+    from syft.federated.loggers.tensorboard_logger import TensorBoardLogger as TensorBoardLogger
     from syft.federated.partition import IID as IID
     from syft.federated.partition import ByLabel as ByLabel
     from syft.federated.partition import Dirichlet as Dirichlet
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
     from syft.federated.secure_aggregation import Identity as Identity
     from syft.federated.secure_aggregation import SecureAggregation as SecureAggregation
     from syft.federated.secure_aggregation import require_secure as require_secure
-    from syft.federated.server.run import Result as Result
+    from syft.federated.server.result import Result as Result
     from syft.federated.server.run import run as run
     from syft.federated.server.simulation import Simulation as Simulation
     from syft.federated.strategies import FedAdam as FedAdam
@@ -39,9 +45,15 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "dataset": ("BaseDataset", "FederatedDataset"),
     "dataloader": ("FederatedDataLoader",),
     "floptimizer": ("Optims",),
-    "server.run": ("run", "Result"),
+    "server.run": ("run",),
+    "server.result": ("Result",),
     "server.simulation": ("Simulation",),
     "history.records": ("History",),
+    "history.round_report": ("RoundReport", "Stop"),
+    "loggers.run_logger": ("RunStart",),
+    "loggers.csv_logger": ("CSVLogger",),
+    "loggers.tensorboard_logger": ("TensorBoardLogger",),
+    "loggers.mlflow_logger": ("MLflowLogger",),
     "secure_aggregation": ("SecureAggregation", "Identity", "require_secure"),
     "partition": ("IID", "Dirichlet", "ByLabel", "Shards"),
     "strategies": (

@@ -46,14 +46,18 @@ class Chart:
 
 
 def draw(series: Mapping[str, Points], across: str) -> Chart:
-    """Return charts of series, one for each, side by side; a y that is not finite is a gap."""
+    """Return charts of series, one for each, side by side; a y that is not finite is a gap.
+
+    Classes let a page choose other colours: ground, ink, grid and axis.
+    """
     count = max(1, len(series))
     columns = min(_COLUMNS, count)
     width, height = columns * WIDTH, math.ceil(count / columns) * HEIGHT
+    label = html.escape(f"{', '.join(series) or 'nothing'} over {across}")
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-        'font-family="Helvetica, Arial, sans-serif" font-size="12" role="img">',
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+        f'font-family="Helvetica, Arial, sans-serif" font-size="12" role="img" aria-label="{label}">',
+        f'<rect class="ground" width="{width}" height="{height}" fill="#ffffff"/>',
     ]
     if not series:
         parts.append(_text(width / 2, height / 2, "nothing to show yet", "middle"))
@@ -69,7 +73,7 @@ def _panel(name: str, across: str, points: Points, color: str) -> list[str]:
     """Return one chart: its title, its axes with ticks, and the line."""
     points = [*points[: -1 : math.ceil(len(points) / _MOST_POINTS)], *points[-1:]] if points else []
     shown = [y for _, y in points if abs(y) <= _LARGEST]
-    parts = [f'<text x="{_LEFT}" y="20" font-weight="bold" fill="#222222">{html.escape(name)}</text>']
+    parts = [f'<text class="ink" x="{_LEFT}" y="20" font-weight="bold" fill="#222222">{html.escape(name)}</text>']
     if not shown:
         return [*parts, _text(WIDTH / 2, HEIGHT / 2, "nothing to show yet", "middle")]
     x_low, x_high = _span([x for x, _ in points])  # including gaps
@@ -84,13 +88,13 @@ def _panel(name: str, across: str, points: Points, color: str) -> list[str]:
 
     for y in y_ticks:
         level = height_of(y)
-        parts.append(f'<line x1="{_LEFT}" y1="{level:.1f}" x2="{right}" y2="{level:.1f}" stroke="#e2e2e2"/>')
+        parts.append(f'<path class="grid" d="M{_LEFT},{level:.1f} H{right}" stroke="#e2e2e2"/>')
         parts.append(_text(_LEFT - 6, level + 4, f"{y:.6g}", "end"))
     for x in {points[0][0], *(x for x in ticks([x_low, x_high], is_whole=True) if x_low <= x <= x_high)}:
         along = across_of(x)
-        parts.append(f'<line x1="{along:.1f}" y1="{floor}" x2="{along:.1f}" y2="{floor + 5}" stroke="#666666"/>')
+        parts.append(f'<path class="axis" d="M{along:.1f},{floor} v5" stroke="#666666"/>')
         parts.append(_text(along, floor + 18, f"{x:.0f}", "middle"))
-    parts.append(f'<path d="M{_LEFT},{_TOP} V{floor} H{right}" fill="none" stroke="#666666"/>')
+    parts.append(f'<path class="axis" d="M{_LEFT},{_TOP} V{floor} H{right}" fill="none" stroke="#666666"/>')
     parts.append(_text((_LEFT + right) / 2, HEIGHT - 8, across, "middle"))
     # The line is interrupted at gaps; a single point is a dot.
     for is_gap, run in itertools.groupby(points, lambda point: not abs(point[1]) <= _LARGEST):
@@ -125,4 +129,4 @@ def _span(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _text(x: float, y: float, text: str, anchor: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="#444444">{html.escape(text)}</text>'
+    return f'<text class="ink" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="#444444">{html.escape(text)}</text>'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 
@@ -13,7 +14,9 @@ import torch
 from syft.display import grid_html
 from syft.exceptions import FederatedError, TrainingError
 from syft.federated.history.chart import draw
+from syft.federated.history.page import RunView, save_page
 from syft.federated.history.round_outcome import shortened
+from syft.federated.history.text import size_text
 
 # Maximum number of failure reasons in a record, and length of each, so that records of large runs stay small.
 MAX_REASONS = 5
@@ -21,7 +24,8 @@ MAX_REASON = 600
 # Maximum number of rounds in a notebook's table, and of charts.
 _SHOWN_ROUNDS = 20
 _SHOWN_CHARTS = 6
-_UNITS = ("B", "kB", "MB", "GB", "TB")
+# Maximum length of a reason in a repr.
+_SHOWN_REASON = 120
 _COUNTS = ("number", "asked", "answered", "failed", "bytes_out", "bytes_in")
 
 
@@ -187,7 +191,7 @@ class History(Sequence[RoundRecord]):
         Returns:
             The charts, which a notebook displays; the axes if they were given.
         """
-        series = {name: self._series(name) for name in names or self._usual()}
+        series = {name: self._series(name) for name in names or self.usual()}
         if ax is not None:
             for name, points in series.items():
                 ax.plot([x for x, _ in points], [y for _, y in points], label=name)
@@ -199,7 +203,8 @@ class History(Sequence[RoundRecord]):
             chart.save(path)
         return chart
 
-    def _usual(self) -> list[str]:
+    def usual(self) -> list[str]:
+        """Return the columns that are plotted by default: those of the loss, metrics and epsilon with values."""
         columns = ["loss", *map(_column, self.metrics), "epsilon"]
         rows = self.rows()
         return [name for name in columns if any(row.get(name) is not None for row in rows)][:_SHOWN_CHARTS]
@@ -211,18 +216,33 @@ class History(Sequence[RoundRecord]):
             raise TrainingError(f"There is no column {name!r:.40} to plot. Available: {', '.join(columns)}.")
         return [(row["round"], math.nan if row[name] is None else float(row[name])) for row in rows]
 
+    def save(self, path: Any) -> None:
+        """Write a page with charts and tables to one .html file, which shows without a network or JavaScript."""
+        save_page(path, self, RunView())
+
     def __repr__(self) -> str:
         if not self._records:
             return "<History of no rounds>"
         parts = []
-        for name in self._usual():
+        for name in self.usual():
             values = [value for _, value in self._series(name) if math.isfinite(value)]
             if values:
                 last = f" to {values[-1]:.4g}" if len(values) > 1 else ""
                 unit = self._records[-1].neighbours if name == "epsilon" else None
                 parts.append(f"{name} {values[0]:.4g}{last}" + ("" if unit is None else f" ({unit})"))
         count = len(self._records)
-        return f"<History of {count} round{'s'[: count != 1]}{': ' if parts else ''}{', '.join(parts)}>"
+        text = f"<History of {count} round{'s'[: count != 1]}{': ' if parts else ''}{', '.join(parts)}"
+        return f"{text}{self._failures()}>"
+
+    def _failures(self) -> str:
+        """Return how many calls failed, with the most frequent reason; nothing if none did."""
+        asked, failed = (sum(getattr(record, name) for record in self._records) for name in ("asked", "failed"))
+        if not failed:
+            return ""
+        reasons = Counter(reason for record in self._records for reason in record.reasons)
+        why = "".join(f": {shortened(reason, _SHOWN_REASON)}" for reason, _ in reasons.most_common(1))
+        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        return f"; {failed} of {asked} calls failed{why}{more}"
 
     def _repr_html_(self) -> str:
         title, rows = repr(self).strip("<>"), self.rows()[-_SHOWN_ROUNDS:]
@@ -230,7 +250,7 @@ class History(Sequence[RoundRecord]):
             title = f"{title}; the last {len(rows)} rounds, .rows() has all"
         columns = [name for name in (rows[-1] if rows else ()) if any(row[name] not in (None, "") for row in rows)]
         table = grid_html(title, columns, [[_cell(name, row[name]) for name in columns] for row in rows])
-        return f"<div>{self.plot().svg}</div>{table}" if self._usual() else table
+        return f"<div>{self.plot().svg}</div>{table}" if self.usual() else table
 
 
 def _cell(name: str, value: Any) -> str:
@@ -239,14 +259,6 @@ def _cell(name: str, value: Any) -> str:
     if name.startswith("bytes_"):
         return size_text(value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def size_text(count: float) -> str:
-    """Return a number of bytes with a unit."""
-    unit = 0
-    while count >= 1000 and unit < len(_UNITS) - 1:
-        count, unit = count / 1000, unit + 1
-    return f"{count:.3g} {_UNITS[unit]}"
 
 
 _FIELDS = frozenset({"round", "loss", *_COUNTS, "seconds", "epsilon", "reasons"})

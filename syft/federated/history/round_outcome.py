@@ -95,6 +95,11 @@ class RoundFailedError(Exception):
         self.answers = answers
 
 
+def error_text(error: BaseException) -> str:
+    """Return the type of an error and its text, if it has one."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
 def shortened(text: str, most: int) -> str:
     """Return a text of limited length, cut after a whole sentence if possible."""
     if len(text) <= most:

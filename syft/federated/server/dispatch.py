@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from syft.federated.server.torch_threads import torch_threads
+
 
 class Job(NamedTuple):
     """One call to one client."""
@@ -50,9 +52,13 @@ class MixedDispatcher:
 
     Each remote call has its own thread, clients of a pool are called by the pool, and those of this process last, one
     after the other.
+
+    Args:
+        threads: the number of threads that torch uses for a client of this process; None for torch's own setting.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = threads
         self._pools: dict[int, Dispatcher] = {}
         self._busy: set[str] = set()  # remote clients
 
@@ -73,7 +79,9 @@ class MixedDispatcher:
         for job in here:  # those after the timeout are skipped
             if end is not None and time.monotonic() >= end:
                 break
-            yield job.client.name, job.do(None)
+            with torch_threads(self._threads):
+                outcome = job.do(None)
+            yield job.client.name, outcome
         under_way = len(pooled) + min(len(remote), _MOST_THREADS)
         while under_way:
             try:

@@ -15,14 +15,15 @@ import torch
 
 from syft.exceptions import FederatedError, SyftError
 from syft.federated.history.records import History, RoundRecord
-from syft.federated.history.round_outcome import MAX_REASON, RoundFailedError, RoundOutcome, shortened
+from syft.federated.history.round_outcome import MAX_REASON, RoundFailedError, RoundOutcome, error_text, shortened
+from syft.federated.history.round_report import RoundReport, Stop, report_of
 from syft.federated.server.aggregation import Aggregation
 from syft.federated.server.checkpoint import Checkpoint, check_same, client_seed, run_identity
 from syft.federated.server.client_sampling import ClientSampler
 from syft.federated.server.dispatch import Dispatcher, Job
 from syft.federated.server.local_privacy_tracker import LocalPrivacyTracker
 from syft.federated.server.model import SharedModel
-from syft.federated.server.progress import RunProgress
+from syft.federated.server.observers import RunObservers
 from syft.federated.server.settings import RunSettings
 from syft.federated.server.traffic import Traffic
 from syft.federated.strategies.strategy import Round, Strategy, Total
@@ -76,6 +77,8 @@ class Engine:
         # Without a seed, a random one decides the order and choice of clients.
         self.seed = settings.seed if settings.seed is not None else int.from_bytes(os.urandom(7), "little")
         self.done = 0
+        self._stop: Stop | None = None
+        self._observers = RunObservers(False, False, (), None)
         strategy.load_state({})
         if privacy is not None:
             privacy.check(strategy)
@@ -85,6 +88,7 @@ class Engine:
             local_privacy.begin()
         self._is_secure = is_secure
         self._resume()
+        self._complete = self.done, model.state  # the last complete round, and the model after it
         self.aggregation: Aggregation = aggregation(self.run)
         if privacy is not None and privacy.expected < self.aggregation.least > 1:
             raise FederatedError(
@@ -96,24 +100,36 @@ class Engine:
 
     # --- the loop ---------------------------------------------------------------------------------------------
 
-    def go(self, progress: bool | None) -> None:
-        """Run the remaining rounds."""
-        with RunProgress(self.settings.rounds, self.done, progress) as bar:
-            try:
-                while self.done < self.settings.rounds:
-                    self.ending = None if self.privacy is None else self.privacy.ending()
-                    record = self._complete_round(self.done + 1) if self.ending is None else None
-                    if record is None:
-                        LOGGER.warning("The run ends after round %d: %s", self.done, self.ending)
-                        break
-                    bar.show(record)
-            except FederatedError as error:
-                self.ending = str(error)
-                self.local_privacy.collect_reports(self.clients, self.run, self.dispatcher)
-                raise
+    def go(self, observers: RunObservers) -> None:
+        """Run the remaining rounds. After an error of any kind, the state is that of the last complete round."""
+        self._observers = observers
+        try:
+            while self.done < self.settings.rounds:
+                self.ending = None if self.privacy is None else self.privacy.ending()
+                report = self._complete_round(self.done + 1) if self.ending is None else None
+                if report is None:
+                    LOGGER.warning("The run ends after round %d: %s", self.done, self.ending)
+                    break
+                stop = observers.complete_round(report, self._budget_errors) or self._stop
+                if stop is not None and report.may_stop:
+                    self.ending = str(stop)
+                    break
+        except BaseException as error:
+            self._restore()
+            self.ending = str(error) if isinstance(error, FederatedError) else error_text(error)
+            raise
+        finally:
+            observers.stop_progress()
             self.local_privacy.collect_reports(self.clients, self.run, self.dispatcher)
 
-    def _complete_round(self, number: int) -> RoundRecord | None:
+    def _restore(self) -> None:
+        """Return to the state after the last complete round, wherever an interruption came."""
+        self.done, state = self._complete
+        if self.model.state is not state:
+            self.model.load(state)
+        self.history = self.history[: self.done]
+
+    def _complete_round(self, number: int) -> RoundReport | None:
         """Run a round, with retries. A failed round changes nothing. Returns None if `ending` is set."""
         attempt = 0
         while True:
@@ -136,13 +152,9 @@ class Engine:
                     )
                     return self._round(number, attempt, error.answers)
                 times = "" if attempt == 1 else f" {attempt} times"
-                raise FederatedError(f"Round {number} failed{times}. {error}{self._recovery_hint()}") from None
-
-    def _recovery_hint(self) -> str:
-        """Return the options that a user has after a failed round."""
-        result = f" error.result has the model after round {self.done}." if self.done else ""
-        again = "" if self.checkpoint is None else f" Run again to continue after round {self.done}."
-        return result + again
+                kept = f" error.result has the model after round {self.done}." if self.done else ""
+                again = "" if self.checkpoint is None else f" Run again to continue after round {self.done}."
+                raise FederatedError(f"Round {number} failed{times}. {error}{kept}{again}") from None
 
     def _may_succeed(self, error: RoundFailedError) -> bool:
         """Return whether another attempt could succeed: clients were lost or late, or others would be chosen."""
@@ -176,7 +188,7 @@ class Engine:
         lost = error.answers
         return not (self.privacy is None or lost is None or lost.asked == len(self.clients) or self._was_noise)
 
-    def _round(self, number: int, attempt: int, lost: RoundOutcome | None = None) -> RoundRecord:
+    def _round(self, number: int, attempt: int, lost: RoundOutcome | None = None) -> RoundReport:
         """Run a round. With `lost`, the results of its last attempt, the round consists of noise."""
         began = time.monotonic()
         round = Round(number, len(self.clients), self.model.layout)
@@ -184,6 +196,7 @@ class Engine:
             self._traffic.begin()
             members = self._sampler.choose(number, attempt, self.seed, self.aggregation.least)
             answers = RoundOutcome(members)
+            self._observers.begin_round(number, attempt, answers)
             total = self._collect(round, attempt, members, answers)
         else:
             answers, total = lost, self._released(None, lost)
@@ -194,12 +207,16 @@ class Engine:
         self.done, self._sampler.drawn, self._was_noise = number, None, lost is not None
         record = self._record(number, answers, time.monotonic() - began)
         self.history.append(record)
+        self._complete = number, self.model.state
         self._save()
         if self._evaluate is not None:  # user code: the round counts even if it fails
-            record = dataclasses.replace(record, metrics=self.model.evaluate(self._evaluate))
+            try:
+                record = dataclasses.replace(record, metrics=self.model.evaluate(self._evaluate))
+            except Stop as stop:
+                self._stop = stop
             self.history.replace_last(record)
             self._save()
-        return record
+        return report_of(record, self.settings.rounds, answers, self.epsilons)
 
     def _apply(self, total: Total, round: Round) -> None:
         """Compute the next model; nothing changes if it is invalid."""
@@ -301,7 +318,7 @@ class Engine:
 
     def _receive(self, name: str, outcome: Any, answers: RoundOutcome) -> None:
         if isinstance(outcome, Exception):
-            self._drop(name, f"{type(outcome).__name__}: {outcome}", answers, outcome)
+            self._drop(name, error_text(outcome), answers, outcome)
             return
         try:
             if self.privacy is not None:
@@ -310,8 +327,7 @@ class Engine:
             self.aggregation.add(name, outcome)
             answers.count(name, outcome)
         except Exception as error:  # a result is untrusted
-            text = str(error) if isinstance(error, SyftError) else f"{type(error).__name__}: {error}"
-            self._drop(name, text, answers)
+            self._drop(name, str(error) if isinstance(error, SyftError) else error_text(error), answers)
 
     def _drop(self, name: str, reason: str, answers: RoundOutcome, error: Exception | None = None) -> None:
         self.aggregation.drop(name)

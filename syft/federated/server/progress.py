@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import Any
 
 from syft.core.labels import printable
-from syft.federated.history.records import RoundRecord, size_text
+from syft.federated.history.records import RoundRecord
+from syft.federated.history.text import size_text
 
 
 class RunProgress:
@@ -16,7 +17,7 @@ class RunProgress:
 
     def __init__(self, total: int, done: int, shown: bool | None) -> None:
         self._bar: _TerminalBar | _NotebookBar | None = None
-        if _is_notebook() and shown is not False:
+        if is_notebook() and shown is not False:
             self._bar = _NotebookBar(total, done)
         elif shown or (shown is None and sys.stderr.isatty()):
             self._bar = _TerminalBar(total, done)
@@ -44,7 +45,7 @@ class RunProgress:
         self._bar.advance(f"{text}  {record.answered}/{record.asked} clients  {sent}")
 
 
-def _is_notebook() -> bool:
+def is_notebook() -> bool:
     """Return whether this process is the kernel of a notebook."""
     if "ipykernel" not in sys.modules:
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -12,49 +13,21 @@ import torch
 
 from syft.exceptions import FederatedError, TrainingError
 from syft.federated.client.rng import undisturbed
-from syft.federated.history.records import History
-from syft.federated.history.round_outcome import shortened
+from syft.federated.history.round_outcome import error_text
+from syft.federated.loggers.run_logger import RunStart, loggers_of
 from syft.federated.server.aggregation import PlainAggregation
 from syft.federated.server.checkpoint import Checkpoint
 from syft.federated.server.clients import LocalClient, WorkerClient, as_clients
 from syft.federated.server.dispatch import MixedDispatcher
 from syft.federated.server.engine import Engine
 from syft.federated.server.model import SharedModel
+from syft.federated.server.observers import Callback, RunObservers
+from syft.federated.server.result import Result
 from syft.federated.server.settings import RunSettings
 from syft.federated.server.simulation import Simulation, two_tensors
 from syft.federated.strategies import strategy_of
 from syft.federated.strategies.strategy import Strategy
 from syft.messaging.plan.plan import Plan
-
-# Maximum length of the reason of an early end in a repr.
-_SHOWN = 160
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Result:
-    """The result of a run.
-
-    Attributes:
-        model: the trained model, a module or a plan like the one given.
-        history: the records of the rounds.
-        rounds: number of completed rounds.
-        epsilon: the privacy loss of the run: for clients with `privacy`, for rows with `local_privacy` alone;
-            None with neither.
-        ending: why the run ended before its last round; None if it was completed.
-        epsilons: the same by neighbouring relation: "add/remove one client", "replace-one row". They do not add up.
-    """
-
-    model: Any
-    history: History
-    rounds: int
-    epsilon: float | None = None
-    ending: str | None = None
-    epsilons: dict[str, float] = dataclasses.field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        spent = "".join(f", epsilon {spent:.3g} ({unit})" for unit, spent in self.epsilons.items())
-        early = "" if self.ending is None else f" ({shortened(self.ending, _SHOWN)})"
-        return f"<Result of {self.rounds} round{'s'[: self.rounds != 1]}{early}{spent}: {self.history!r}>"
 
 
 def run(
@@ -83,6 +56,10 @@ def run(
     local_privacy: object = None,
     seed: int | None = None,
     progress: bool | None = None,
+    on_round: Callback | None = None,
+    loggers: object = None,
+    watch: bool = False,
+    threads: int | None = 1,
 ) -> Result:
     """Train a model at its clients: in each round some clients train it, and their updates make the next model.
 
@@ -114,13 +91,21 @@ def run(
         local_privacy: `sy.dp.SamplePrivacy(...)` for differential privacy of each sample, at the clients.
         seed: makes a run repeatable; None for a random one.
         progress: whether to show a progress bar; None to show it on a terminal or in a notebook.
+        on_round: a function that is called with a `RoundReport` after each round. It ends the run by returning or
+            raising `sy.federated.Stop("reason")`.
+        loggers: where to log each round: a name such as "run.csv", a `CSVLogger`, `TensorBoardLogger` or
+            `MLflowLogger`, any object with on_start, on_round and on_end, or a list of these.
+        watch: whether to serve a live page on this machine, until `result.close()`. Its address is printed.
+        threads: the number of threads that torch uses for each client in this process; None for torch's own setting.
+            Processes and Ray actors have a setting of their own.
 
     Returns:
         The trained model and the history of the run. If the privacy budgets of clients are spent before the last round,
-        the result covers the completed rounds, and `ending` has the reason.
+        or a callback stopped the run, the result covers the completed rounds, and `ending` has the reason.
 
     Raises:
-        FederatedError: a round failed; `error.result` is the result of the rounds before it.
+        FederatedError: a round failed; `error.result` is the result of the rounds before it. Every other error, such as
+            one of `evaluate` or Ctrl-C, has a `result` too.
 
     Example:
         >>> import torch, syft as sy
@@ -152,27 +137,72 @@ def run(
     with undisturbed():
         shared = SharedModel(model, loss_fn, example)
     measured = _measured(evaluate)
+    if not (on_round is None or callable(on_round)):
+        raise TypeError(f"on_round must be a function of a round's report or None, got a {type(on_round).__name__}.")
+    if threads is not None and (type(threads) is not int or threads < 1):
+        raise TrainingError(f"threads must be an integer of at least 1, or None, got {threads!r:.50}.")
+    observers = RunObservers(progress, watch, loggers_of(loggers), on_round)
     if isinstance(measured, torch.utils.data.TensorDataset):  # fail before the first round, not after it
         shared.check_evaluation(measured)
     collect = (lambda run: PlainAggregation()) if secure is None else _secure(secure, chosen)
     kept = None if checkpoint is None else Checkpoint(checkpoint)
     with contextlib.nullcontext() if kept is None else kept.held():
         engine = Engine(
-            shared, members, chosen, settings, collect, MixedDispatcher(), privacy, local_privacy, measured, kept,
-            secure is not None,
+            shared, members, chosen, settings, collect, MixedDispatcher(threads), privacy, local_privacy, measured,
+            kept, secure is not None,
         )  # fmt: skip
+        return _observed(engine, observers)
+
+
+def _observed(engine: Engine, observers: RunObservers) -> Result:
+    """Run the rounds. An error of any kind has the result so far, and all observers learn about the end."""
+    try:
+        observers.start(_start(engine), engine.history)
+        engine.go(observers)
+    except BaseException as error:
+        if engine.ending is None:
+            engine.ending = error_text(error)
+        _attach(error, found := _result(engine, observers))
         try:
-            engine.go(progress)
-        except FederatedError as error:
-            error.result = _result(engine)
-            raise
-    return _result(engine)
+            observers.end(found)
+        except Exception as second:  # the first error matters more
+            error.add_note(f"A logger failed too: {error_text(second)}")
+        raise
+    found = _result(engine, observers)
+    try:
+        observers.end(found)
+    except BaseException as error:
+        _attach(error, found)
+        raise
+    return found
 
 
-def _result(engine: Engine) -> Result:
+def _attach(error: BaseException, result: Result) -> None:
+    with contextlib.suppress(AttributeError, TypeError):  # a class may not accept attributes
+        error.result = result  # type: ignore[attr-defined]
+    if not isinstance(error, FederatedError):
+        rounds = f"{result.rounds} complete round{'s'[: result.rounds != 1]}"
+        error.add_note(f"The run ended early. The result of its {rounds} is in `result` of this error.")
+
+
+def _start(engine: Engine) -> RunStart:
+    # The id of the run is a secret between the server and its clients, so loggers get a digest.
+    digest = hashlib.blake2b(f"log:{engine.run}".encode(), digest_size=6).hexdigest()
+    privacies = (engine.privacy, engine.local_privacy.privacy)
+    budgets = {str(p.neighbours): float(p.target_epsilon) for p in privacies if p is not None and p.target_epsilon}
+    return RunStart(
+        digest, engine.settings.rounds, len(engine.clients), repr(engine.strategy), engine.settings.payload(),
+        engine.history[:], budgets,
+    )  # fmt: skip
+
+
+def _result(engine: Engine, observers: RunObservers) -> Result:
     spent = engine.epsilons
     epsilon = next(iter(spent.values()), None)
-    return Result(engine.model.result(), engine.history, engine.done, epsilon, engine.ending, spent)
+    view = dataclasses.replace(observers.view, is_live=False, ending=engine.ending, epsilons=spent)
+    return Result(
+        engine.model.result(), engine.history, engine.done, epsilon, engine.ending, spent, observers.page, view
+    )
 
 
 def _secure(secure: object, strategy: Strategy) -> Any:

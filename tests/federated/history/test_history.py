@@ -247,7 +247,8 @@ def test_long_runs_make_small_drawings():
 def test_how_it_looks():
     found = history()
     assert repr(found) == (
-        "<History of 5 rounds: loss 2 to 0.4, accuracy 0 to 0.8, eval_loss 3 to 0.6, epsilon 0.1 to 0.5>"
+        "<History of 5 rounds: loss 2 to 0.4, accuracy 0 to 0.8, eval_loss 3 to 0.6, epsilon 0.1 to 0.5; "
+        "5 of 50 calls failed: bob: it was too late>"
     )
     assert repr(found[:1]).startswith("<History of 1 round: loss 2, ") and repr(History()) == "<History of no rounds>"
     page = history(50)._repr_html_()

@@ -65,13 +65,14 @@ class ClientActor:
     """The class of the Ray actors.
 
     It gets the samples and targets of all clients, their row indices, concatenated, and the end of each client's rows
-    in it, each as bytes; `specs` has their dtypes and shapes.
+    in it, each as bytes; `specs` has their dtypes and shapes, and the number of threads that torch uses.
     """
 
     def __init__(self, specs: object, data: Bytes, targets: Bytes, rows: Bytes, ends: Bytes) -> None:
-        torch.set_num_threads(1)
+        given = unpack(specs)
+        torch.set_num_threads(given["threads"])
         torch.optim.SGD([torch.zeros(1, requires_grad=True)])  # the first optimizer of a process imports many modules
-        parts = zip((data, targets, rows, ends), unpack(specs)["specs"], strict=True)
+        parts = zip((data, targets, rows, ends), given["specs"], strict=True)
         self._data, self._targets, self._rows, self._ends = (
             tensor_of(memory, _DTYPES[dtype], tuple(shape)) for memory, (dtype, shape) in parts
         )

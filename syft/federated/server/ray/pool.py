@@ -64,15 +64,22 @@ class RayPool:
         simulation: the clients.
         actors: number of actors; the number of the cluster's cores by default.
         actor_options: Ray options of each actor, such as `{"num_cpus": 2}`.
+        threads: the number of threads that torch uses in each actor.
     """
 
     def __init__(
-        self, simulation: Any, actors: int | None = None, actor_options: Mapping[str, Any] | None = None
+        self,
+        simulation: Any,
+        actors: int | None = None,
+        actor_options: Mapping[str, Any] | None = None,
+        threads: int = 1,
     ) -> None:
         self._ray = cluster.package()
         if actors is not None and (type(actors) is not int or actors < 1):
             raise ValueError(f"actors must be an integer of at least 1, or None, got {actors!r:.50}.")
-        self._options = dict(actor_options or {})
+        if type(threads) is not int or threads < 1:
+            raise ValueError(f"threads must be an integer of at least 1, got {threads!r:.50}.")
+        self._options, self._threads = dict(actor_options or {}), threads
         refused = sorted(_OURS & set(self._options))
         if refused:
             raise SyftError(f"actor_options of a simulation do not support {', '.join(refused)}.")
@@ -102,7 +109,10 @@ class RayPool:
         ends = torch.tensor([len(part) for part in simulation._rows]).cumsum(0)
         tensors = (simulation.data, simulation.targets, rows, ends)
         specs = [(str(tensor.dtype), tuple(tensor.shape)) for tensor in tensors]
-        return [pack({"specs": specs}), *(self._ray.put(bytes_of(tensor)) for tensor in tensors)]
+        return [
+            pack({"specs": specs, "threads": self._threads}),
+            *(self._ray.put(bytes_of(tensor)) for tensor in tensors),
+        ]
 
     def _new_slot(self) -> ActorSlot:
         from syft.federated.server.ray.actor import ClientActor

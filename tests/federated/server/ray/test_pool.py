@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 import syft as sy
 from syft.exceptions import ClientLostError, DependencyError, FederatedError, SyftError, TrainingError
 from syft.federated.server.dispatch import Job
-from syft.federated.server.ray.actor import bytes_of, merge, tensor_of
+from syft.federated.server.ray.actor import ClientActor, bytes_of, merge, tensor_of
 from syft.federated.server.ray.scheduler import rest, shared
 from tests.helpers.ray_cluster import cluster as cluster
 from tests.helpers.ray_cluster import marks
@@ -245,6 +245,23 @@ def test_options_are_checked(cluster):
             sy.federated.Simulation(digits(), 4, backend="ray", actors=actors)
     with pytest.raises(SyftError, match="do not support max_restarts"):
         sy.federated.Simulation(digits(), 4, backend="ray", actor_options={"max_restarts": 3})
+    with pytest.raises(ValueError, match="threads must be an integer"):
+        sy.federated.Simulation(digits(), 4, backend="ray", threads=0)
+
+
+def test_an_actor_uses_the_threads_that_its_simulation_chose(cluster):
+    before = torch.get_num_threads()
+    with sy.federated.Simulation(digits(), 4, backend="ray", actors=1, threads=before + 2) as clients:
+        given, *stored = clients.pool._given
+        try:
+            ClientActor(given, *cluster_values(clients.pool, stored))
+            assert torch.get_num_threads() == before + 2
+        finally:
+            torch.set_num_threads(before)
+
+
+def cluster_values(pool, stored):
+    return [pool._ray.get(value) for value in stored]
 
 
 def test_an_actor_that_finds_no_room(cluster, monkeypatch):

@@ -1,0 +1,1 @@
+"""The page of a run that is in progress, served on this machine only."""

@@ -1,0 +1,1 @@
+"""Loggers of federated runs: CSV, TensorBoard, MLflow, and the protocol for others."""
