@@ -30,6 +30,7 @@ extensions = [
 ]
 exclude_patterns = ["_build", "_ext", "README.md"]
 templates_path: list[str] = []
+smartquotes = False  # `--option` stays as it is
 default_role = "literal"  # docstrings have single backquotes, as Markdown has
 suppress_warnings = ["config.cache", "mystnb.unknown_mime_type"]
 

@@ -64,7 +64,7 @@ def _row(parameter: Any) -> tuple[str, str] | None:
         return _metavar(parameter), text
     names = ", ".join([*parameter.opts, *parameter.secondary_opts])
     if not parameter.is_flag:
-        names += ' ' + (parameter.metavar or parameter.name.split('_')[-1]).upper()
+        names += " " + (parameter.metavar or parameter.name.split("_")[-1]).upper()
     default = parameter.default
     if parameter.required:
         text += " Required."

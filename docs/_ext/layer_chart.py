@@ -6,6 +6,7 @@ It knows `flowchart TD`, nodes with labels, and `a & b --> c & d`. A label "name
 from __future__ import annotations
 
 import html
+import itertools
 import re
 import textwrap
 from typing import Any
@@ -28,7 +29,7 @@ class Chart:
             raise ValueError(f"Only charts that start with 'flowchart TD' can be drawn, not {first!r}.")
         for line in filter(None, lines):
             groups = [[self._box(part) for part in side.split(" & ")] for side in line.split(" --> ")]
-            for left, right in zip(groups, groups[1:], strict=False):
+            for left, right in itertools.pairwise(groups):
                 self.arrows += [(a, b) for a in left for b in right]
 
     def _box(self, text: str) -> str:
@@ -77,7 +78,8 @@ class Chart:
         return (
             f'<div class="chart"><svg viewBox="0 0 {total} {y - ROW_GAP + 2}" role="img" aria-label="{names}">'
             '<defs><marker id="tip" markerWidth="7" markerHeight="7" refX="1" refY="3" orient="auto">'
-            f'<path class="tip" d="M0 0L6 3L0 6z"/></marker></defs><g class="edges">{"".join(edges)}</g>{drawn}</svg></div>'
+            '<path class="tip" d="M0 0L6 3L0 6z"/></marker></defs>'
+            f'<g class="edges">{"".join(edges)}</g>{drawn}</svg></div>'
         )
 
 

@@ -23,10 +23,12 @@ def parts(docname: str, text: str) -> Iterator[tuple[str, list[str]]]:
     if docname != "index":
         yield "", _pages(docname, text)
         return
-    _, *rest = _PART.split(text)
-    for caption, section in zip(rest[::2], rest[1::2], strict=True):
+    _, *found = _PART.split(text)
+    for caption, section in zip(found[::2], found[1::2], strict=True):
         listed = _pages(docname, re.split(r"^## ", section, flags=re.MULTILINE)[0])
-        course = sorted(f"tutorials/{path.stem}" for path in DOCS.glob("tutorials/*.md")) if caption == "Tutorials" else []
+        course = (
+            sorted(f"tutorials/{path.stem}" for path in DOCS.glob("tutorials/*.md")) if caption == "Tutorials" else []
+        )
         yield caption, [*listed, *(page for page in course if page not in listed)]
 
 

@@ -68,7 +68,7 @@ from __future__ import annotations
 
 from syft._lazy import publish as _publish
 from syft.exceptions.base import *  # noqa: F403
-from syft.exceptions.manual import explain
+from syft.exceptions.manual import explain as explain
 from syft.exceptions.objects import *  # noqa: F403
 from syft.exceptions.services import *  # noqa: F403
 
