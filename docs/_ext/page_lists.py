@@ -50,7 +50,17 @@ def read(app: Sphinx, docname: str, source: list[str]) -> None:
         source[0] = "\n\n".join([source[0], *found, ""])
 
 
+def drop_old(app: Sphinx, error: Exception | None) -> None:
+    """Remove pages of the site whose source is gone."""
+    if error is None and app.builder.name == "html":
+        kept = {f"{name}.html" for name in (*app.env.found_docs, "search", "genindex", "py-modindex")}
+        for path in Path(app.outdir).rglob("*.html"):
+            if path.relative_to(app.outdir).as_posix() not in kept and "_static" not in path.parts:
+                path.unlink()
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the extension."""
     app.connect("source-read", read, priority=200)
+    app.connect("build-finished", drop_old)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
