@@ -3,6 +3,8 @@
 import inspect
 import pickle
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from IPython.utils.capture import capture_output
 
 import syft as sy
 from syft import exceptions
-from syft.exceptions import SyftError
+from syft.exceptions import SyftError, manual
 
 PAGE = next((Path(__file__).parent.parent / "docs").rglob("errors.md"))
 ALIASES = {
@@ -65,6 +67,25 @@ def test_errors_are_named_by_the_documented_module():
         assert pickle.loads(pickle.dumps(cls)) is cls
 
 
+def test_the_manual_has_a_text_for_each_error(capsys):
+    for cls in ERRORS:
+        text = manual.section(cls.code)
+        assert text.startswith(f"{cls.code} {cls.__name__}\n") and text == manual.section(cls.__name__.lower())
+        assert len(text) > 60 and "](" not in text and "###" not in text
+        cls.__new__(cls).explain()
+        assert capsys.readouterr().out.strip() == text
+    with pytest.raises(ValueError, match=r"'SY999'.*help\(sy\.exceptions\)"):
+        exceptions.explain("SY999")
+
+
+def test_the_command_explains_errors_without_packages_of_nodes():
+    code = "import sys; sys.modules['typer'] = None; sys.argv[1:] = {}; from syft.__main__ import main; main()"
+    for words, known in ((["explain", "SY302"], True), (["explain", "SY999"], False), (["explain"], False)):
+        done = subprocess.run([sys.executable, "-c", code.format(words)], capture_output=True, text=True, timeout=100)
+        assert (done.returncode == 0) == known and "Traceback" not in done.stderr
+        assert ("SY302 GetNotPermittedError" in done.stdout) == known
+
+
 # In IPython --------------------------------------------------------------------------------------------------
 
 
@@ -90,7 +111,8 @@ def test_a_notebook_hides_the_library_and_ends_with_the_text(hook, shell):
     lines = traceback_of(shell, "x = torch.ones(2).send(bob)\nx.get()\nx.get()")
     assert not [line for line in lines if "syft/" in line or "interactiveshell" in line], lines
     assert any(line.strip().startswith("----> 3 x.get()") for line in lines), lines
-    assert lines[-1].startswith("SpentPointerError: ") and "ptr.copy().get()" in lines[-1]
+    assert lines[-2].startswith("SpentPointerError: ") and "ptr.copy().get()" in lines[-2]
+    assert lines[-1] == "More: sy.exceptions.explain('SY109')"
 
 
 def test_a_function_of_the_user_between_library_frames_is_shown(shell):

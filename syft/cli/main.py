@@ -19,6 +19,7 @@ from syft.cli.budget import app as budget
 from syft.cli.certs import app as certs
 from syft.cli.data import app as data
 from syft.cli.doctor import doctor
+from syft.cli.explain import explain
 from syft.cli.gateway import app as gateway
 from syft.cli.output import fail
 from syft.cli.programs import app as programs
@@ -40,6 +41,7 @@ node = typer.Typer(help="Run a node, and decide what leaves it.", no_args_is_hel
 app.add_typer(node, name="node")
 app.add_typer(gateway, name="gateway")
 app.command()(doctor)
+app.command()(explain)
 node.command()(start)
 for name, group in (
     ("requests", requests),

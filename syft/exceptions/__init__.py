@@ -69,6 +69,7 @@ from __future__ import annotations
 
 from syft._lazy import publish as _publish
 from syft.exceptions.base import *  # noqa: F403
+from syft.exceptions.manual import explain as explain
 from syft.exceptions.objects import *  # noqa: F403
 from syft.exceptions.services import *  # noqa: F403
 
@@ -77,4 +78,4 @@ _publish(__name__, globals(), list(globals()))
 
 def __dir__() -> list[str]:
     found = [name for name, value in globals().items() if isinstance(value, type) and issubclass(value, Exception)]
-    return sorted([*found, "route_method_exception"])
+    return sorted([*found, "explain", "route_method_exception"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from syft._extras import install_line
+from syft.exceptions.manual import explain
 
 
 class SyftError(Exception):
@@ -19,6 +20,10 @@ class SyftError(Exception):
     def __init_subclass__(cls, code: str | None = None, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         cls.code = code or cls.code
+
+    def explain(self) -> None:
+        """Print when this error is raised and what to do about it."""
+        explain(self.code)
 
     def _render_traceback_(self) -> list[str]:
         """Return the lines that IPython prints; nothing else calls this."""

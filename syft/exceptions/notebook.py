@@ -1,4 +1,4 @@
-"""Tracebacks in IPython and Jupyter: the user's lines, then notes, and the text of the error last."""
+"""Tracebacks in IPython and Jupyter: the user's lines, notes, the text of the error, and where to read on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ def render(error: BaseException) -> list[str]:
     notes = [*getattr(error.__cause__, "brief", ()), *getattr(error, "__notes__", ())]
     with _trimmed(error):
         lines = list(shell.InteractiveTB.structured_traceback(type(error), error, error.__traceback__, tb_offset=0))
-    return [*lines[:-1], *notes, *lines[-1:]]
+    code = getattr(error, "code", None)
+    has_section = isinstance(code, str) and code.startswith("SY") and code != "SY000"
+    more = [f"More: sy.exceptions.explain({code!r})"] if has_section else []
+    return [*lines[:-1], *notes, *lines[-1:], *more]
 
 
 def hide_library(error: BaseException) -> None:

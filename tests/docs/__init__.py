@@ -1,0 +1,1 @@
+"""Tests of the site that scripts/docs builds."""
