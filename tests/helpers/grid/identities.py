@@ -3,8 +3,8 @@
 import base64
 import json
 import tempfile
-import weakref
 import threading
+import weakref
 
 import jwt
 import pytest
