@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,12 @@ class EmbeddedStorage(SqlStorage):
                 )
             with translated():
                 blobs = FileBlobs(self.folder / VALUES, self.folder / ASIDE)
-            super().__init__(_engine(self.folder / INDEX), blobs)
+            engine = _engine(self.folder / INDEX)
+            try:
+                super().__init__(engine, blobs)
+            except Exception:
+                engine.dispose()
+                raise
             self._create_reserve()
         except Exception:
             self._release()
@@ -122,7 +128,11 @@ def _engine(path: Path) -> sa.Engine:
 
     @sa.event.listens_for(engine, "connect")
     def _configure(connection: Any, record: object) -> None:
-        for pragma in _PRAGMAS:
-            connection.execute(f"PRAGMA {pragma}")
+        try:
+            for pragma in _PRAGMAS:
+                connection.execute(f"PRAGMA {pragma}")
+        except sqlite3.Error:  # a damaged file
+            connection.close()
+            raise
 
     return engine

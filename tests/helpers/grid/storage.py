@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from typing import Any
 from unittest import mock
 
@@ -93,10 +94,12 @@ class StoredNode:
 
 
 def memory_records() -> RecordStore:
-    """Return records in memory."""
+    """Return records in memory; their database is closed with them."""
     engine = sa.create_engine("sqlite://", poolclass=sa.StaticPool, connect_args={"check_same_thread": False})
     tables.metadata.create_all(engine)
-    return RecordStore(engine.begin)
+    records = RecordStore(engine.begin)
+    weakref.finalize(records, engine.dispose)
+    return records
 
 
 __all__ = ["Peer", "StoredNode", "let_go", "memory_records"]
