@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils.data import default_collate as default_collate
 
+from syft._suggestions import did_you_mean
 from syft.federated.dataset import FederatedDataset
 from syft.federated.loader_schedule import Route, Stay, lengths, routes
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("syft.federated")
 Batch = tuple[Any, Any]
+_OPTIONS = ("batch_size", "shuffle", "num_iterators", "drop_last", "collate_fn", "iter_per_worker")
 
 
 class FederatedDataLoader:
@@ -73,7 +75,8 @@ class FederatedDataLoader:
         if type(batch_size) is not int or batch_size < 1 or type(num_iterators) is not int or num_iterators < 1:
             raise ValueError("batch_size and num_iterators must be integers of at least 1.")
         if kwargs:
-            logger.warning("FederatedDataLoader ignores unknown options: %s", ", ".join(kwargs))
+            hints = "".join(did_you_mean(name, _OPTIONS) for name in kwargs)
+            logger.warning("FederatedDataLoader ignores unknown options: %s.%s", ", ".join(kwargs), hints)
         self.federated_dataset = federated_dataset
         self.batch_size = batch_size
         self.shuffle = shuffle

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch.utils.data import default_collate
 
+from syft._suggestions import did_you_mean
 from syft.exceptions import SyftError, TrainingError
 from syft.federated.client.training_loop import AS_TENSORS, tensors_of
 from syft.hook import base
@@ -190,7 +191,8 @@ class FederatedDataset:
         """Return the part of a worker, given the worker or its id."""
         key = getattr(worker, "id", worker)
         if key not in self.datasets:
-            raise KeyError(f"No part of this data set is at {key!r}. There are parts at {self.workers}.")
+            hint = did_you_mean(key, self.workers)
+            raise KeyError(f"No part of this data set is at {key!r}. There are parts at {self.workers}.{hint}")
         return self.datasets[key]
 
     def __iter__(self) -> Iterator[Any]:

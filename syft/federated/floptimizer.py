@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from syft._suggestions import did_you_mean
 from syft.hook.optimizers import keep_at
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ class Optims:
         """
         key = _id_of(worker)
         if key not in self.optimizers:
-            raise KeyError(f"There is no optimizer for the worker {key!r}. There are optimizers for {self.workers}.")
+            known = f"There are optimizers for {self.workers}.{did_you_mean(key, self.workers)}"
+            raise KeyError(f"There is no optimizer for the worker {key!r}. {known}")
         return self.optimizers[key]
 
     __getitem__ = get_optim

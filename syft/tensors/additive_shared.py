@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
+from syft._suggestions import one_of
 from syft.core.dispatch import give_methods, run
 from syft.core.id_provider import ObjectId, is_id
 from syft.core.labels import check_labels
@@ -67,7 +68,7 @@ class AdditiveSharingTensor(PointerGroup, Viewable):
     ) -> None:
         super().__init__(id=id, owner=owner, tags=tags, description=description)
         if protocol is not None and protocol not in PROTOCOLS:
-            raise SyftError(f"There is no protocol {str(protocol)[:40]!r}. Choose one of {', '.join(PROTOCOLS)}.")
+            raise SyftError(f"There is no protocol {str(protocol)[:40]!r}. {one_of(protocol, PROTOCOLS)}")
         self.field = FIELD
         self.n_bits = 64
         self.crypto_provider = crypto_provider

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 
+from syft._suggestions import did_you_mean
 from syft.core.dispatch import function_name, give_methods, run
 from syft.core.id_provider import ObjectId
 from syft.core.labels import check_labels
@@ -60,7 +61,8 @@ def moduli_of(field_type: object) -> tuple[int, ...]:
     known = isinstance(field_type, str | int) and not isinstance(field_type, bool)
     if not known or field_type not in FIELD_TYPES:
         names = ", ".join(map(repr, FIELD_TYPES))
-        raise SyftError(f"field_type must be one of {names}; got {str(field_type)[:40]!r}.")
+        hint = did_you_mean(field_type, FIELD_TYPES)
+        raise SyftError(f"field_type must be one of {names}; got {str(field_type)[:40]!r}.{hint}")
     return FIELD_TYPES[field_type]
 
 

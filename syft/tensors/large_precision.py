@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
+from syft._suggestions import did_you_mean
 from syft.core.dispatch import function_name, give_methods, run
 from syft.core.id_provider import ObjectId
 from syft.core.labels import check_labels
@@ -318,7 +319,8 @@ def _limb_bits(internal_type: object) -> int:
     bits = LIMB_BITS.get(internal_type) if isinstance(internal_type, torch.dtype) else None
     if bits is None:
         names = ", ".join(str(dtype) for dtype in LIMB_BITS)
-        raise SyftError(f"internal_type must be one of {names}; got {str(internal_type)[:40]}.")
+        hint = did_you_mean(internal_type, LIMB_BITS)
+        raise SyftError(f"internal_type must be one of {names}; got {str(internal_type)[:40]}.{hint}")
     return bits
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from syft._suggestions import did_you_mean
 from syft.core.tensor import AbstractTensor
 from syft.exceptions import SyftError
 from syft.tensors import crt_rules as _crt_rules  # noqa: F401  (registers the rules of CRT tensors)
@@ -35,7 +36,9 @@ def encode_in(storage: str, tensor: torch.Tensor, options: dict[str, Any]) -> Ab
         options: those of `fix_precision` that the caller set.
     """
     if storage not in STORAGES:
-        raise SyftError(f"storage must be one of {', '.join(map(repr, STORAGES))}; got {str(storage)[:40]!r}.")
+        valid = ", ".join(map(repr, STORAGES))
+        hint = did_you_mean(storage, STORAGES)
+        raise SyftError(f"storage must be one of {valid}; got {str(storage)[:40]!r}.{hint}")
     if storage == "crt":
         return _residues(tensor, options)
     base, digits = options.get("base", 10), options.get("precision_fractional", 3)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from syft._suggestions import no_attribute
 from syft.codes import PLAN_CMDS
 from syft.core.context import local_worker, refuse_while_recording
 from syft.core.id_provider import ObjectId
@@ -298,6 +299,11 @@ class BaseWorker(Sender, EntryPoints, AbstractWorker):
             return [self.object_store.get(obj_id) for obj_id, *_ in found]
         stream = self.stream_to(location)
         return [wire_form.found_pointer(self, stream, *row) for row in stream.search(words)]
+
+    if not TYPE_CHECKING:  # a type checker would accept any name
+
+        def __getattr__(self, name):
+            raise no_attribute(self, name)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} id:{self.id} #objects:{len(self._objects)}>"

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from syft._suggestions import did_you_mean, suggests_keywords
 from syft.dp.accounting import renyi
 from syft.dp.accounting.events import (
     Approximate,
@@ -53,7 +54,10 @@ class Accountant:
         neighbours: Neighbours | str = Neighbours.REPLACE_ROW,
     ) -> None:
         if kind not in _EPSILONS:
-            raise ValueError(f"the kind of an accountant must be {' or '.join(map(repr, _EPSILONS))}, got {kind!r}")
+            hint = did_you_mean(kind, _EPSILONS)
+            raise ValueError(
+                f"the kind of an accountant must be {' or '.join(map(repr, _EPSILONS))}, got {kind!r}.{hint}"
+            )
         self.kind = kind
         self.orders = renyi.ORDERS if orders is None else _checked_orders(orders)
         self.neighbours = Neighbours(neighbours)
@@ -247,6 +251,7 @@ def _by_loss_of_replacing(history: list[tuple[float, float, int]], delta: float,
 _EPSILONS: dict[str, Callable[[Accountant, float], float]] = {"rdp": _by_renyi, "prv": _by_loss_distribution}
 
 
+@suggests_keywords
 def noise_for(
     target_epsilon: float,
     delta: float,

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
+from syft._suggestions import did_you_mean
 from syft.dp.accounting.accountant import Accountant, noise_for
 from syft.dp.accounting.events import GaussianNoise, NonPrivate, PoissonSampled
 from syft.dp.accounting.neighbours import Neighbours
@@ -268,7 +269,8 @@ def _check_options(clipping: str, mode: str, options: dict[str, Any]) -> None:
             "is a secret. Use 'flat' or 'per_layer'."
         )
     if mode not in _MODES:
-        raise TrainingError(f"grad_sample_mode must be one of {', '.join(_MODES)}, got {mode!r:.30}.")
+        hint = did_you_mean(mode, _MODES)
+        raise TrainingError(f"grad_sample_mode must be one of {', '.join(_MODES)}, got {mode!r:.30}.{hint}")
 
 
 def _check_local(module: object, data_loader: object) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from syft._suggestions import one_of
 from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
 from syft.core.object import AbstractObject
@@ -150,7 +151,7 @@ class TrainConfig(AbstractObject):
             raise TrainingError("shuffle of a TrainConfig must be True or False.")
         if type(self.optimizer) is not str or self.optimizer not in KINDS:
             raise TrainingError(
-                f"The optimizer {self.optimizer!r:.50} is unknown. Use one of {', '.join(sorted(KINDS))}."
+                f"The optimizer {self.optimizer!r:.50} is unknown. {one_of(self.optimizer, sorted(KINDS))}"
             )
         settings = self.optimizer_args
         if type(settings) is not dict or len(settings) > MAX_SETTINGS or not all(map(_is_setting, settings.items())):

@@ -10,6 +10,7 @@ from typing import Any, overload
 
 import torch
 
+from syft._suggestions import did_you_mean
 from syft.display import grid_html
 from syft.exceptions import FederatedError, TrainingError
 from syft.federated.history.chart import draw
@@ -145,7 +146,9 @@ class History(Sequence[RoundRecord]):
     def metric(self, name: str) -> list[float]:
         """Return one metric of `evaluate`, round by round; NaN where it is missing."""
         if name not in self.metrics:
-            raise TrainingError(f"There is no metric {name!r:.40}. Available: {', '.join(self.metrics) or 'none'}.")
+            known = ", ".join(self.metrics) or "none"
+            hint = did_you_mean(name, self.metrics)
+            raise TrainingError(f"There is no metric {name!r:.40}.{hint} Available: {known}.")
         return [record.metrics.get(name, math.nan) for record in self._records]
 
     def rows(self) -> list[dict[str, Any]]:
@@ -208,7 +211,8 @@ class History(Sequence[RoundRecord]):
         rows = self.rows()
         columns = [key for key in (rows[0] if rows else {"loss": None}) if key not in ("round", "reasons")]
         if name not in columns:
-            raise TrainingError(f"There is no column {name!r:.40} to plot. Available: {', '.join(columns)}.")
+            hint = did_you_mean(name, columns)
+            raise TrainingError(f"There is no column {name!r:.40} to plot.{hint} Available: {', '.join(columns)}.")
         return [(row["round"], math.nan if row[name] is None else float(row[name])) for row in rows]
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from syft._suggestions import suggests_keywords
 from syft.exceptions import FederatedError, TrainingError
 from syft.federated.client.rng import undisturbed
 from syft.federated.history.records import History
@@ -57,6 +58,7 @@ class Result:
         return f"<Result of {self.rounds} round{'s'[: self.rounds != 1]}{early}{spent}: {self.history!r}>"
 
 
+@suggests_keywords
 def run(
     strategy: Strategy | str,
     clients: object,

@@ -8,6 +8,7 @@ from typing import Any, overload
 import torch
 from torch.utils.data import TensorDataset
 
+from syft._suggestions import did_you_mean
 from syft.exceptions import TrainingError
 from syft.federated.client.training_loop import pair_of
 from syft.federated.partition import partition_of
@@ -103,10 +104,12 @@ def two_tensors(dataset: Any) -> tuple[torch.Tensor, torch.Tensor]:
 def _pool(backend: str | None, simulation: Simulation, options: dict[str, Any]) -> Any:
     if backend is None:
         if options:
-            raise TypeError(f"A simulation without a backend does not accept {', '.join(sorted(options))}.")
+            hint = did_you_mean(min(options), ("dataset", "clients", "partition", "seed", "backend"))
+            raise TypeError(f"A simulation without a backend does not accept {', '.join(sorted(options))}.{hint}")
         return None
     if backend == "ray":
         from syft.federated.server.ray.pool import RayPool
 
         return RayPool(simulation, **options)
-    raise ValueError(f"The backend {backend!r:.50} is unknown. Use None (this process) or 'ray'.")
+    hint = did_you_mean(backend, ["ray"])
+    raise ValueError(f"The backend {backend!r:.50} is unknown.{hint} Use None (this process) or 'ray'.")

@@ -25,6 +25,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from syft._suggestions import suggests_keywords
 from syft.core.id_provider import ObjectId
 from syft.exceptions import SyftError
 from syft.hook import base
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 
+@suggests_keywords
 def serve(
     model: Model, in_shape: InputShape, num_requests: int | None = None, answer: Answer | None = None
 ) -> ServedModel:
