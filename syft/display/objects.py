@@ -1,50 +1,11 @@
-"""HTML and text tables for notebooks, in Jupyter's colours; they never show values of tensors."""
+"""HTML of pointers, chains and workers, without a message to any worker."""
 
 from __future__ import annotations
 
-import html
-from collections.abc import Iterable
 from typing import Any
 
-from syft.core.labels import printable
 from syft.core.references import TensorMeta
-
-_STYLE = "border-collapse:collapse;font-size:90%;color:var(--jp-ui-font-color1,inherit)"
-
-
-def table_html(title: str, rows: Iterable[tuple[str, object]]) -> str:
-    """Render a title and name-value rows."""
-    cells = "".join(
-        f"<tr><td style='text-align:left;padding:2px 12px 2px 4px;opacity:.7'>{html.escape(name)}</td>"
-        f"<td style='text-align:left;padding:2px 4px'>{html.escape(printable(value))}</td></tr>"
-        for name, value in rows
-    )
-    head = f"<tr><th colspan=2 style='text-align:left'>{html.escape(title)}</th></tr>"
-    return f"<table style='{_STYLE}'>{head}{cells}</table>"
-
-
-def grid_html(title: str, columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Render a title, column names and rows of texts."""
-    names = list(columns)
-    cell = "text-align:left;padding:2px 12px 2px 4px"
-    head = "".join(f"<th style='{cell};opacity:.7'>{html.escape(name)}</th>" for name in names)
-    body = "".join(
-        "<tr>" + "".join(f"<td style='{cell}'>{html.escape(text)}</td>" for text in row) + "</tr>" for row in rows
-    )
-    top = f"<tr><th colspan={len(names)} style='text-align:left'>{html.escape(title)}</th></tr>"
-    return f"<table style='{_STYLE}'>{top}<tr>{head}</tr>{body}</table>"
-
-
-def grid_text(columns: Iterable[str], rows: Iterable[Iterable[str]], left: int = 3) -> str:
-    """Render column names and rows of texts as lines; columns from index `left` on are right-aligned."""
-    lines = [list(columns), *map(list, rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-
-    def line(cells: list[str]) -> str:
-        sized = zip(cells, widths, strict=True)
-        return "  ".join(t.ljust(size) if i < left else t.rjust(size) for i, (t, size) in enumerate(sized)).rstrip()
-
-    return "\n".join([line(lines[0]), "-" * len(line(lines[0])), *map(line, lines[1:])])
+from syft.display.tables import table_html
 
 
 def pointer_html(pointer: Any) -> str:
