@@ -23,7 +23,7 @@ def closest(name: object, known: Iterable[object], cutoff: float = 0.66) -> str 
     word = name if isinstance(name, str) else str(name)
     if not word or len(word) > _MAX_LENGTH:
         return None
-    names = {}
+    names: dict[str, str] = {}
     for text in (str(one) for one, _ in zip(known, range(_MAX_NAMES), strict=False)):
         if text != word and len(text) <= _MAX_LENGTH:
             names.setdefault(text.lower(), text)
@@ -131,6 +131,6 @@ def suggest_in_constructor(kind: type) -> None:
             suggest_in_constructor(base)
     own, new = kind.__dict__.get("__init__"), kind.__dict__.get("__new__")
     if inspect.isfunction(own) and not hasattr(own, "__wrapped__"):
-        kind.__init__ = suggests_keywords(own)  # type: ignore[misc]
+        kind.__init__ = suggests_keywords(own)  # type: ignore[method-assign]
     if isinstance(new, staticmethod) and not hasattr(new.__func__, "__wrapped__"):
-        kind.__new__ = staticmethod(suggests_keywords(new.__func__))  # type: ignore[assignment]
+        kind.__new__ = staticmethod(suggests_keywords(new.__func__))  # type: ignore[method-assign]

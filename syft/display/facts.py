@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 from syft.core.labels import one_line
 from syft.display.tables import table_html
 
-Fact = tuple[str, object]
+FactList = Iterable[tuple[str, object]]
 # Maximum length of a value in a line of text.
 _MAX_TEXT = 120
 
 
-def facts_text(title: str, facts: Iterable[Fact]) -> str:
+def facts_text(title: str, facts: FactList) -> str:
     """Render a title and facts as one line; facts that are None or empty are left out."""
     shown = [f"{name}: {_short(value)}" for name, value in facts if value is not None and value != ""]
     return f"<{' '.join([title, ', '.join(shown)]).rstrip()}>"
@@ -27,6 +28,13 @@ def _short(value: object) -> str:
 def number_text(value: object) -> str:
     """Return a value as text; floats have four digits."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def time_text(seconds: object) -> str | None:
+    """Return seconds since 1970 as a date and a time in UTC; None if they are no number."""
+    if not isinstance(seconds, int | float):
+        return None
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def place_of(tensor: Any) -> str:
@@ -64,7 +72,7 @@ class Shown:
     def _title(self) -> str:
         return type(self).__name__
 
-    def _facts(self) -> Iterable[Fact]:
+    def _facts(self) -> FactList:
         raise NotImplementedError(f"{type(self).__name__} must define _facts().")
 
     def __repr__(self) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any
 
 from syft.core.id_provider import short_id
 from syft.core.labels import description_of, one_line, tags_of
 from syft.core.references import TensorMeta
-from syft.display.facts import number_text
+from syft.display.facts import number_text, time_text
 from syft.display.tables import grid_html, grid_text
 
 # Maximum number of rows that are shown, and the length of a cell.
@@ -41,7 +40,7 @@ class Rows(list[dict[str, Any]]):
 
     def _head(self) -> str:
         more = f", the first {SHOWN_ROWS}" if len(self) > SHOWN_ROWS else ""
-        return f"{len(self) or 'no'} {self.title}{more}"
+        return f"{self.title} ({len(self)}{more})" if self else f"no {self.title}"
 
     def __repr__(self) -> str:
         return f"{self._head()}\n{grid_text(*self._table(), left=99)}" if self else f"<{self._head()}>"
@@ -121,8 +120,8 @@ def _pointer_row(found: Any) -> list[str]:
         str(getattr(getattr(link, "location", None), "id", "here")),
         str(tuple(meta.shape)) if isinstance(meta, TensorMeta) else "",
         str(meta.dtype) if isinstance(meta, TensorMeta) and known else "",
-        one_line(" ".join(sorted(tags_of(found)))),
-        one_line((description_of(found) or "").split("\n")[0])[:_MAX_CELL],
+        one_line(" ".join(sorted(getattr(link, "tags", None) or tags_of(found)))),
+        one_line((getattr(link, "description", None) or description_of(found) or "").split("\n")[0])[:_MAX_CELL],
     ]
 
 
@@ -130,7 +129,7 @@ def _cell(name: str, value: Any) -> str:
     if value is None:
         return ""
     if name in _TIMES and isinstance(value, int | float):
-        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        return time_text(value) or ""
     if isinstance(value, list | tuple):
         value = ", ".join(map(str, value))
     text = one_line(number_text(value))

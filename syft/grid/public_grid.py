@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 
 from syft.codes import GATEWAY_ENDPOINTS
 from syft.display import FoundByWorker
+from syft.display.facts import FactList, Shown
 from syft.exceptions import AuthenticationError, ModelError, SyftError
 from syft.grid.abstract_grid import AbstractGrid, found_by_worker
 from syft.grid.parallel import ask_all
@@ -35,7 +36,7 @@ MAX_UNLISTED = 64
 _UNLISTED_SECONDS = 5.0
 
 
-class PublicGridNetwork(AbstractGrid):
+class PublicGridNetwork(Shown, AbstractGrid):
     """A grid of the nodes registered at a gateway.
 
     Args:
@@ -210,6 +211,9 @@ class PublicGridNetwork(AbstractGrid):
         if worker_id not in places:
             raise ModelError(f"Node {worker_id!r} is needed and is not registered at the gateway {self.gateway_url}.")
         return self.connect(worker_id, places[worker_id])
+
+    def _facts(self) -> FactList:
+        return (("gateway", self.gateway_url), ("connected nodes", ", ".join(map(str, self._clients)) or "none"))
 
     def __repr__(self) -> str:
         return f"<PublicGridNetwork of the gateway {self.gateway_url}>"

@@ -26,6 +26,7 @@ from syft.core.id_provider import ObjectId
 from syft.core.labels import check_labels
 from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor, Level
+from syft.display.facts import FactList
 from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.he import ciphertexts as c
 from syft.he.encoding import objects
@@ -147,6 +148,11 @@ class PaillierTensor(Viewable):
         if rule is None:
             raise UnsupportedOperationError(function_name(function), cls.__name__, HINT)
         return rule(*args, **kwargs)
+
+    def _facts(self) -> FactList:
+        """Yield what a table shows of this link."""
+        child = self.__dict__.get("child")
+        yield "public key", child.key if isinstance(child, c.Ciphertexts) else "not encrypted yet"
 
     def __repr__(self) -> str:
         child = self.__dict__.get("child")

@@ -32,6 +32,7 @@ from syft.core.labels import check_labels
 from syft.core.providers import providers
 from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor, below
+from syft.display.facts import FactList
 from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.tensors import big_integers as big
 from syft.tensors.additive_shared import AdditiveSharingTensor
@@ -252,6 +253,11 @@ class CRTPrecisionTensor(AbstractTensor):
     def clone(self, *, memory_format: torch.memory_format | None = None) -> CRTPrecisionTensor:
         """Return a copy of this link and of its residues."""
         return self.each(lambda modulus, content: content.clone(), self.terms)
+
+    def _facts(self) -> FactList:
+        """Yield what a table shows of this link."""
+        yield "precision", f"{self.precision_fractional} digits of base {self.base}"
+        yield "moduli", len(self.moduli)
 
     def __repr__(self) -> str:
         if "child" not in self.__dict__:

@@ -29,6 +29,7 @@ from syft.core.labels import check_labels
 from syft.core.providers import providers
 from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor
+from syft.display.facts import FactList
 from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.tensors import big_integers as big
 from syft.tensors.additive_shared import AdditiveSharingTensor
@@ -267,6 +268,11 @@ class LargePrecisionTensor(AbstractTensor):
         copied = self.around(self.child.clone(), self.terms)
         copied.is_encoded = self.is_encoded
         return copied
+
+    def _facts(self) -> FactList:
+        """Yield what a table shows of this link."""
+        yield "precision", f"{self.precision_fractional} digits of base {self.base}"
+        yield "field", _text(self.field)
 
     def __repr__(self) -> str:
         digits = {2: "bits", 10: "decimals"}.get(self.base, f"digits of base {self.base}")

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from syft._suggestions import did_you_mean, suggests_keywords
+from syft.display.facts import FactList, Shown
 from syft.dp.accounting import renyi
 from syft.dp.accounting.events import (
     Approximate,
@@ -31,7 +32,7 @@ MOST_COUNT = 2**53
 _MOST_NOISE = 1e7
 
 
-class Accountant:
+class Accountant(Shown):
     """Composes events and computes their joint privacy loss as (epsilon, delta).
 
     Events may depend on earlier releases (adaptive composition), in any order. Equal events are one entry with a count,
@@ -152,6 +153,9 @@ class Accountant:
             return NotImplemented
         ours, theirs = ((one.kind, one.neighbours, one.orders, one._counts) for one in (self, other))
         return ours == theirs
+
+    def _facts(self) -> FactList:
+        return (("kind", self.kind), ("neighbours", str(self.neighbours)), ("events", len(self)))
 
     def __repr__(self) -> str:
         return f"<Accountant, {self.kind}, {self.neighbours}, {len(self)} events>"

@@ -12,6 +12,7 @@ import torch
 
 from syft._suggestions import did_you_mean
 from syft.display import grid_html
+from syft.display.facts import FactList, Shown
 from syft.exceptions import FederatedError, TrainingError
 from syft.federated.history.chart import draw
 from syft.federated.history.round_outcome import shortened
@@ -27,7 +28,7 @@ _COUNTS = ("number", "asked", "answered", "failed", "bytes_out", "bytes_in")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class RoundRecord:
+class RoundRecord(Shown):
     """The record of one round.
 
     Attributes:
@@ -72,6 +73,13 @@ class RoundRecord:
         found["reasons"] = _short(self.reasons)
         for name, value in found.items():
             object.__setattr__(self, name, value)
+
+    def _title(self) -> str:
+        return f"round {self.number}"
+
+    def _facts(self) -> FactList:
+        units = {"bytes_out": size_text(self.bytes_out), "bytes_in": size_text(self.bytes_in)}
+        return ((name, units.get(name, value)) for name, value in self.row().items() if name != "round")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain values."""
@@ -234,7 +242,7 @@ class History(Sequence[RoundRecord]):
             title = f"{title}; the last {len(rows)} rounds, .rows() has all"
         columns = [name for name in (rows[-1] if rows else ()) if any(row[name] not in (None, "") for row in rows)]
         table = grid_html(title, columns, [[_cell(name, row[name]) for name in columns] for row in rows])
-        return f"<div>{self.plot().svg}</div>{table}" if self._usual() else table
+        return f"{self.plot().inline()}{table}" if self._usual() else table
 
 
 def _cell(name: str, value: Any) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from syft._suggestions import suggests_keywords
+from syft.display.facts import FactList, Shown
 from syft.exceptions import FederatedError, TrainingError
 from syft.federated.client.rng import undisturbed
 from syft.federated.history.records import History
@@ -32,7 +33,7 @@ _SHOWN = 160
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Result:
+class Result(Shown):
     """The result of a run.
 
     Attributes:
@@ -51,6 +52,17 @@ class Result:
     epsilon: float | None = None
     ending: str | None = None
     epsilons: dict[str, float] = dataclasses.field(default_factory=dict)
+
+    def _title(self) -> str:
+        return f"Result of {self.rounds} round{'s'[: self.rounds != 1]}"
+
+    def _facts(self) -> FactList:
+        yield "model", type(self.model).__name__
+        yield from ((f"epsilon ({unit})", spent) for unit, spent in self.epsilons.items())
+        yield "ended early", self.ending
+
+    def _repr_html_(self) -> str:
+        return f"<div>{Shown._repr_html_(self)}{self.history._repr_html_()}</div>"
 
     def __repr__(self) -> str:
         spent = "".join(f", epsilon {spent:.3g} ({unit})" for unit, spent in self.epsilons.items())

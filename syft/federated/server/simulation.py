@@ -9,13 +9,14 @@ import torch
 from torch.utils.data import TensorDataset
 
 from syft._suggestions import did_you_mean
+from syft.display.facts import FactList, Shown
 from syft.exceptions import TrainingError
 from syft.federated.client.training_loop import pair_of
 from syft.federated.partition import partition_of
 from syft.federated.server.clients import ClientStateCache, LocalClient
 
 
-class Simulation(Sequence[Any]):
+class Simulation(Shown, Sequence[Any]):
     """Clients by index, each with a part of a data set.
 
     The parts are views of one data set: a client that is not chosen uses only its row indices.
@@ -83,6 +84,10 @@ class Simulation(Sequence[Any]):
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def _facts(self) -> FactList:
+        yield from (("clients", len(self)), ("samples", len(self.targets)), ("partition", repr(self.partition)))
+        yield "runs", "in this process" if self.pool is None else f"on {self.pool!r}"
 
     def __repr__(self) -> str:
         where = "" if self.pool is None else f" on {self.pool!r}"
