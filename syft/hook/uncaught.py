@@ -27,7 +27,7 @@ def add_suggestion(error: BaseException) -> None:
         return  # a text of somebody who knows better
     parts = (part for table in ("_parameters", "_buffers", "_modules") for part in obj.__dict__.get(table, ()))
     error.args = (str(no_attribute(obj, name, also=type("", (), dict.fromkeys(parts)))),)
-    error.name = None  # type: ignore[attr-defined]  # or Python would add a suggestion of its own
+    error.name = None  # or Python would add a suggestion of its own
 
 
 def install() -> Callable[[], None]:
