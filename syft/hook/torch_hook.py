@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch as _torch
 
+from syft import _uncaught
 from syft.core.context import set_default_worker
 from syft.core.id_provider import ObjectId
 from syft.core.labels import OWNER, set_id
 from syft.exceptions import SyftError
-from syft.hook import _installed, base, places, uncaught
+from syft.hook import _installed, base, places
 from syft.hook.allowed_functions import overridable
 from syft.hook.args import default_register_tensor
 from syft.hook.attributes import TorchAttributes
@@ -85,7 +86,7 @@ class TorchHook(FrameworkHook):
             self._hook_optim()
             self._hook_dataset()
             self._patches.add(_torch, "torch_hooked", True)
-            self._undo_suggestions = uncaught.install()
+            self._undo_suggestions = _uncaught.install()
         except BaseException:  # an interrupt too
             self._patches.undo()
             raise
