@@ -96,7 +96,7 @@ def samples(bob, alice, carol):
         "optimizer": (optimizer, ["SGD", "lr: 0.5", f"at {b}"]),
         "check": (sy.mpc.check(Unsupported(), y), ["1 thing", "not run on encrypted tensors", "lgamma"]),
         "profile": (profile, ["add", "operation"]),
-        "messages": (count, ["1", "messages"]),
+        "messages": (count, ["1", "message"]),
         "cost": (RunCost(0.5, 3, 17, 19, 1), ["3", "17", "19"]),
         "grid": (sy.PrivateGridNetwork(bob, alice), [b, a]),
         "search": (bob.search(f"#{ATTACK}"), [b, ATTACK, "(4, 2)|[4, 2]"]),
