@@ -47,7 +47,7 @@ def encode_in(storage: str, tensor: torch.Tensor, options: dict[str, Any]) -> Ab
     if "internal_type" in options:
         warnings.warn(
             "internal_type is ignored: all values fit in 62 bits. Pass storage='large' to store limbs of that type.",
-            stacklevel=3,
+            stacklevel=4,  # encode_in, fix_precision, its decorator, the caller
         )
     kept = {name: options[name] for name in ("base", "precision_fractional", "field", "kappa") if name in options}
     return FixedPrecisionTensor(**kept, child=tensor).fix_precision()
