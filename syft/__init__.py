@@ -22,6 +22,7 @@ from syft import mpc as mpc
 from syft import nn as nn
 from syft._lazy import publish as _publish
 from syft._paths import install as _install
+from syft._suggestions import no_name as _no_name
 from syft.core.context import acting_as as acting_as
 from syft.core.context import local_worker as _local_worker
 from syft.core.id_provider import ID_PROVIDER as ID_PROVIDER
@@ -194,7 +195,7 @@ if not TYPE_CHECKING:  # a type checker would accept any name
             return _later_names.find(name)
         if name in _later_names.GONE:
             _later_names.refuse(__name__, name)
-        raise AttributeError(f"module 'syft' has no attribute {name!r}", name=name)
+        raise _no_name(__name__, name, [*__dir__(), *_later_names.ELSEWHERE])
 
 
 def __dir__() -> list[str]:

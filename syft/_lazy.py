@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
 from typing import Any
 
-__all__ = ["lazy_names", "publish"]
+from syft._suggestions import no_name, suggest_in_constructor
+
+__all__ = ["lazy_names", "missing_name", "publish"]
 
 
 def lazy_names(
@@ -39,7 +41,7 @@ def lazy_names(
             return found
         if name in public:
             return importlib.import_module(f"{package}.{name}")
-        raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
+        raise no_name(package, name, __dir__())
 
     def __dir__() -> list[str]:
         return sorted({*home_of, *public})
@@ -47,11 +49,20 @@ def lazy_names(
     return __getattr__, __dir__
 
 
+def missing_name(package: str) -> Callable[[str], Any]:
+    """Make `__getattr__` of a package without lazy names: the error for a name that it does not have."""
+
+    def __getattr__(name: str) -> Any:
+        raise no_name(package, name, dir(sys.modules[package]))
+
+    return __getattr__
+
+
 def publish(package: str, namespace: Mapping[str, object], names: Iterable[str]) -> None:
     """Set `__module__` of public classes and functions to the package that users import them from.
 
     The repr, tracebacks and pickles then name the path that the documentation names. A name of a shorter public path
-    keeps that path: `sy.federated.FederatedDataset` is `syft.FederatedDataset`.
+    keeps that path: `sy.federated.FederatedDataset` is `syft.FederatedDataset`. Constructors answer misspelt keywords.
     """
     for name in names:
         found = namespace[name]
@@ -62,6 +73,8 @@ def publish(package: str, namespace: Mapping[str, object], names: Iterable[str])
                 found.__module__ = package
                 if line is not None:  # Python 3.13 forgets it with the module; inspect.getsource needs it
                     type.__setattr__(found, "__firstlineno__", line)
+                if isinstance(found, type):
+                    suggest_in_constructor(found)
 
 
 # Published class or function -> the module that defines it.

@@ -14,6 +14,8 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+from syft._suggestions import no_name
+
 __all__ = ["MOVED", "home_of", "install"]
 
 # Documented path -> home. The package itself never imports a path on the left.
@@ -186,7 +188,7 @@ def _lazy_children(path: str, name: str, own: Callable[[str], object] | None = N
             except ModuleNotFoundError as error:
                 if error.name != child:
                     raise
-        raise AttributeError(f"module {name!r} has no attribute {attribute!r}", name=attribute)
+        raise no_name(name, attribute, [*_CHILDREN[path], *vars(sys.modules[name])])
 
     return __getattr__
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from syft._suggestions import suggests_keywords
 from syft.exceptions import DependencyError, SyftError
 from syft.grid.private_grid import PrivateGridNetwork
 from syft.hook.torch_hook import TorchHook
@@ -32,6 +33,7 @@ DATASETS: dict[str, tuple[str, ...]] = {
 REMARKS = {"diabetes": "It takes the place of Boston housing, which scikit-learn no longer has, under its tags too."}
 
 
+@suggests_keywords
 def create_sandbox(gbs: dict[str, Any], verbose: bool = True, download_data: bool = True) -> None:
     """Hook torch, make six workers with data sets split over them, and write all of that into a dict.
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+from syft._suggestions import did_you_mean
 from syft.cli.options import size
 from syft.cli.output import fail, give
 
@@ -40,7 +41,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def check_level(level: str) -> None:
     """Refuse an unknown log level."""
     if level not in LEVELS:
-        raise typer.BadParameter(f"the log level must be one of {', '.join(LEVELS)}")
+        hint = did_you_mean(level, LEVELS)
+        raise typer.BadParameter(f"the log level must be one of {', '.join(LEVELS)}, got {level!r:.40}.{hint}")
 
 
 S = TypeVar("S", bound="ServerSettings")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable
 from inspect import Parameter, Signature
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 from torch.overrides import resolve_name
 
+from syft._suggestions import closest, no_attribute
 from syft.core import tensor as links
 from syft.core.old_forms import OLD_FORMS, current_form
 from syft.core.providers import providers
@@ -192,8 +192,8 @@ def forward(cls: type[AbstractTensor], function: Any, args: tuple[Any, ...], kwa
 def _nearest(cls: type[AbstractTensor], function: Callable[..., Any]) -> str:
     """Name the supported call that looks most like the one refused."""
     known = [name for name, _ in rules_of(cls)]
-    close = difflib.get_close_matches(function_name(function), known, n=1, cutoff=0.3)
-    hint = f"The nearest supported call is {close[0]}." if close else "It has no rules yet; add one with implements()."
+    close = closest(function_name(function), known, cutoff=0.3)
+    hint = f"The nearest supported call is {close}." if close else "It has no rules yet; add one with implements()."
     if cls.__module__.partition(".")[0] != "syft":
         hint += f' Set unregistered = "forward" in {cls.__name__} to run other calls on the tensor below.'
     return hint
@@ -213,7 +213,7 @@ def _call_method(link: AbstractTensor, name: str) -> Any:
     """Answer `link.name` for any method or property of torch.Tensor."""
     attribute = None if name.startswith("_") else getattr(torch.Tensor, name, None)
     if attribute is None or name in ("child", "data_ptr") or getattr(attribute, "of_shell", False):
-        raise AttributeError(f"{type(link).__name__!r} object has no attribute {name!r}")
+        raise no_attribute(link, name, torch.Tensor)
     if hasattr(attribute, "__set__") or not callable(attribute):
         return run(attribute.__get__, (link,))
     return _method(name, attribute).__get__(link)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,8 @@ from syft._later_names import refuse
 
 _active: list[MessageCount] = []
 _lock = threading.Lock()
+# Renders a count as HTML; filled by `syft.display`.
+render_html: list[Callable[[MessageCount], str]] = []
 # Streams that gather calls before they are a message: what was gathered goes before counting begins or ends.
 gathering: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -46,6 +48,9 @@ class MessageCount:
     def __repr__(self) -> str:
         counts = (("message", self.messages), ("round", self.rounds), ("byte", self.bytes))
         return f"<{', '.join(f'{count} {noun}' + 's' * (count != 1) for noun, count in counts)}>"
+
+    def _repr_html_(self) -> str | None:
+        return render_html[0](self) if render_html else None
 
     def _add(self, sender: object, receiver: object, size: int, waited: bool) -> None:
         with self._lock:

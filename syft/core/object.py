@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from syft._suggestions import no_attribute
 from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.labels import check_description, check_tags, tag_set
@@ -80,6 +81,11 @@ class AbstractObject(Bufferizable):
     @owner.setter
     def owner(self, worker: object) -> None:
         self._owner = worker
+
+    if not TYPE_CHECKING:  # a type checker would accept any name
+
+        def __getattr__(self, name):
+            raise no_attribute(self, name)
 
     def describe(self, description: str) -> AbstractObject:
         """Set the text this object can be found by, and return it."""

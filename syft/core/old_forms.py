@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from syft._suggestions import one_of
 from syft.exceptions import SyftError
 
 # Method -> the names of its approximations, and its numbers of iterations. Functions are computed to the resolution of
@@ -27,7 +28,7 @@ def check_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
     methods, counts = OPTIONS.get(name, ((), ()))
     rest = dict(options)
     if methods and (method := rest.pop("method", None)) is not None and method not in methods:
-        raise SyftError(f"{name}(method={str(method)[:40]!r}) is not known. Choose one of {', '.join(methods)}.")
+        raise SyftError(f"{name}(method={str(method)[:40]!r}) is not known. {one_of(method, methods)}")
     for count in counts:
         value = rest.pop(count, None)
         if value is not None and (type(value) is not int or value < 1):

@@ -67,6 +67,9 @@ Texts say what happened and what to do next, and never contain the values of a t
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from syft._lazy import missing_name as _missing_name
 from syft._lazy import publish as _publish
 from syft.exceptions.base import *  # noqa: F403
 from syft.exceptions.manual import explain as explain
@@ -74,6 +77,10 @@ from syft.exceptions.objects import *  # noqa: F403
 from syft.exceptions.services import *  # noqa: F403
 
 _publish(__name__, globals(), list(globals()))
+
+
+if not TYPE_CHECKING:  # a type checker would accept any name
+    __getattr__ = _missing_name(__name__)
 
 
 def __dir__() -> list[str]:

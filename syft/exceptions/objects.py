@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
+from syft._suggestions import did_you_mean
 from syft.exceptions.base import SyftError
 
 
@@ -146,7 +147,7 @@ class WorkerNotFoundError(SyftError, code="SY201"):
     def __init__(self, worker_id: object = None, known: tuple[object, ...] = ()) -> None:
         names = ", ".join(repr(name) for name in known) or "none"
         super().__init__(
-            f"No worker {worker_id!r} is known here (known: {names}). "
+            f"No worker {worker_id!r} is known here (known: {names}).{did_you_mean(worker_id, known)} "
             "Create it, or introduce it with add_worker(worker)."
         )
 

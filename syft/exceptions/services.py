@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from syft._suggestions import one_of
 from syft.exceptions.base import SyftError
 
 if TYPE_CHECKING:
@@ -171,8 +173,9 @@ class SerdeError(SyftError, code="SY801"):
 class CompressionNotFoundError(SerdeError, code="SY802"):
     """Unknown compression scheme."""
 
-    def __init__(self, code: object = None) -> None:
-        super().__init__(f"Compression scheme not found for compression code: {code}")
+    def __init__(self, code: object = None, known: Iterable[str] = ()) -> None:
+        text = f"Compression scheme not found for compression code: {code!s:.40}"
+        super().__init__(f"{text}. {one_of(code, known)}" if known else text)
 
 
 class InvalidProtocolFileError(SyftError, code="SY803"):

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils.data import default_collate as default_collate
 
+from syft._suggestions import did_you_mean
+from syft.display.facts import FactList, Shown, rows_of
 from syft.federated.dataset import FederatedDataset
 from syft.federated.loader_schedule import Route, Stay, lengths, routes
 
@@ -18,9 +20,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("syft.federated")
 Batch = tuple[Any, Any]
+_OPTIONS = ("batch_size", "shuffle", "num_iterators", "drop_last", "collate_fn", "iter_per_worker")
 
 
-class FederatedDataLoader:
+class FederatedDataLoader(Shown):
     """Iterates over a federated data set in batches that stay at their workers.
 
     It yields one pair of pointers at a time: first all batches of the first worker, then those of the next. With
@@ -73,7 +76,8 @@ class FederatedDataLoader:
         if type(batch_size) is not int or batch_size < 1 or type(num_iterators) is not int or num_iterators < 1:
             raise ValueError("batch_size and num_iterators must be integers of at least 1.")
         if kwargs:
-            logger.warning("FederatedDataLoader ignores unknown options: %s", ", ".join(kwargs))
+            hints = "".join(did_you_mean(name, _OPTIONS) for name in kwargs)
+            logger.warning("FederatedDataLoader ignores unknown options: %s.%s", ", ".join(kwargs), hints)
         self.federated_dataset = federated_dataset
         self.batch_size = batch_size
         self.shuffle = shuffle
@@ -90,6 +94,13 @@ class FederatedDataLoader:
                 self.num_iterators,
                 self.num_iterators,
             )
+
+    def _facts(self) -> FactList:
+        data = self.federated_dataset.datasets
+        samples = {name: rows_of(part.data) or 0 for name, part in data.items()}
+        yield from (("samples", sum(samples.values())), ("batches", len(self)), ("batch size", self.batch_size))
+        yield from (("shuffle", self.shuffle), ("drop last", self.drop_last), ("iterators", self.num_iterators))
+        yield "workers", ", ".join(f"{name}: {count}" for name, count in samples.items())
 
     @property
     def workers(self) -> list[Any]:

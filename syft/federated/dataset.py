@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch.utils.data import default_collate
 
+from syft._suggestions import did_you_mean
+from syft.display import grid_html
+from syft.display.facts import FactList, Shown, place_of, rows_of
 from syft.exceptions import SyftError, TrainingError
 from syft.federated.client.training_loop import AS_TENSORS, tensors_of
 from syft.hook import base
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 
-class BaseDataset:
+class BaseDataset(Shown):
     """Samples and their targets, which are sent, fetched, encoded and shared together, in location.
 
     Args:
@@ -127,9 +130,23 @@ class BaseDataset:
         """Split this data set over workers; see `dataset_federate`."""
         return dataset_federate(self, workers)
 
+    def _facts(self) -> FactList:
+        yield from (("samples", rows_of(self.data)), ("place", place_of(self.data)))
+        for name, part in (("data", self.data), ("targets", self.targets)):
+            if hasattr(part, "shape"):
+                yield name, f"{tuple(part.shape)} {part.dtype}"
+
     def __repr__(self) -> str:
-        where = "here" if self.location is None else f"at {self.location.id!r}"
-        return f"<BaseDataset of {len(self)} samples {where}>"
+        return f"<BaseDataset of {_count(self)} {place_of(self.data)}>"
+
+
+def _count(dataset: BaseDataset) -> str:
+    count = rows_of(dataset.data)
+    return "samples" if count is None else f"{count} sample{'s'[: count != 1]}"
+
+
+def _total(dataset: FederatedDataset) -> int:
+    return sum(rows_of(part.data) or 0 for part in dataset.datasets.values())
 
 
 def _as_tensor(value: object) -> torch.Tensor:
@@ -190,7 +207,8 @@ class FederatedDataset:
         """Return the part of a worker, given the worker or its id."""
         key = getattr(worker, "id", worker)
         if key not in self.datasets:
-            raise KeyError(f"No part of this data set is at {key!r}. There are parts at {self.workers}.")
+            hint = did_you_mean(key, self.workers)
+            raise KeyError(f"No part of this data set is at {key!r}. There are parts at {self.workers}.{hint}")
         return self.datasets[key]
 
     def __iter__(self) -> Iterator[Any]:
@@ -206,8 +224,15 @@ class FederatedDataset:
         return dataset
 
     def __repr__(self) -> str:
-        parts = ", ".join(f"{worker}: {len(dataset)}" for worker, dataset in self.datasets.items())
-        return f"<FederatedDataset of {len(self)} samples ({parts})>"
+        parts = ", ".join(f"{worker}: {rows_of(dataset.data)}" for worker, dataset in self.datasets.items())
+        return f"<FederatedDataset of {_total(self)} samples ({parts})>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (str(worker), str(rows_of(part.data)), str(tuple(part.data.shape)), str(part.data.dtype))
+            for worker, part in self.datasets.items()
+        ]
+        return grid_html(f"FederatedDataset of {_total(self)} samples", ("worker", "samples", "shape", "dtype"), rows)
 
 
 def dataset_federate(dataset: Any, workers: Any) -> FederatedDataset:

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from syft._suggestions import did_you_mean
+from syft.display.facts import FactList, Shown
 from syft.hook.optimizers import keep_at
 
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 
-class Optims:
+class Optims(Shown):
     """Optimizers of one kind and with the same settings, one for each worker, for one model.
 
     Momentum and the moments of Adam derive from gradients, and so from data. A model that moves from worker to worker
@@ -81,7 +83,8 @@ class Optims:
         """
         key = _id_of(worker)
         if key not in self.optimizers:
-            raise KeyError(f"There is no optimizer for the worker {key!r}. There are optimizers for {self.workers}.")
+            known = f"There are optimizers for {self.workers}.{did_you_mean(key, self.workers)}"
+            raise KeyError(f"There is no optimizer for the worker {key!r}. {known}")
         return self.optimizers[key]
 
     __getitem__ = get_optim
@@ -108,6 +111,9 @@ class Optims:
 
     def __contains__(self, worker: BaseWorker) -> bool:
         return _id_of(worker) in self.optimizers
+
+    def _facts(self) -> FactList:
+        return (("optimizer", type(self.optim).__name__), ("workers", ", ".join(map(str, self.workers))))
 
     def __repr__(self) -> str:
         return f"<Optims of {type(self.optim).__name__} for {', '.join(map(str, self.workers))}>"

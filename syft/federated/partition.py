@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from syft._suggestions import one_of
 from syft.exceptions import TrainingError
 from syft.federated.validation import real, whole
 
@@ -243,7 +244,7 @@ def partition_of(value: object) -> Any:
         return kind()
     if isinstance(kind, type) or not hasattr(kind, "split"):
         raise TrainingError(
-            f"The partition {value!r:.50} is unknown. Use one of {', '.join(PARTITIONS)}, or pass one with its "
+            f"The partition {value!r:.50} is unknown. {one_of(value, PARTITIONS)} Or pass one with its "
             "settings: partition=sy.federated.Dirichlet(alpha=0.5)."
         )
     return kind

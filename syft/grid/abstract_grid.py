@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from syft.core.callsite import warn_user
+from syft.display import Found, FoundByWorker
 from syft.exceptions import ModelError, ModelNotFoundError, SyftError, WorkerLostError
 from syft.grid.parallel import TIMEOUT, ask_all
 from syft.hosting import client
@@ -188,10 +189,10 @@ class AbstractGrid(abc.ABC):
         done, failed = ask_all(asked, lambda worker: _facts_at(worker, id), self.timeout)
         return [(w, facts) for w, facts in done if facts is not None and facts["mpc"] is mpc], asked, failed
 
-    def _search(self, workers: Iterable[Any], query: tuple[Any, ...]) -> dict[Any, list[Any]]:
+    def _search(self, workers: Iterable[Any], query: tuple[Any, ...]) -> FoundByWorker:
         found, failed = ask_all(workers, lambda worker: worker.search(list(query)), self.timeout)
         self._report(failed, found, "searched")
-        return {worker.id: pointers for worker, pointers in found if pointers}
+        return found_by_worker(found, query)
 
     def _report(self, failed: Failures, done: Sequence[Any], what: str) -> None:
         """Warn of skipped workers; raise if none is left."""
@@ -274,3 +275,11 @@ def complete_groups(hosts: Hosts) -> list[Hosts]:
 def shorten(error: Exception) -> str:
     """Return the first line of an error."""
     return (str(error) or type(error).__name__).splitlines()[0][:500]
+
+
+def found_by_worker(done: Iterable[tuple[Any, list[Any]]], query: tuple[Any, ...]) -> FoundByWorker:
+    """Return the matches of several workers by the id of the worker, and their suggestions if there is no match."""
+    searched = list(done)
+    hits = {worker.id: pointers for worker, pointers in searched if pointers}
+    hints = dict.fromkeys(pointers.hint for _, pointers in searched if isinstance(pointers, Found))
+    return FoundByWorker(hits, query, "" if hits else " ".join(filter(None, hints)))

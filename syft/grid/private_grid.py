@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from syft.display.facts import FactList, Shown
 from syft.exceptions import ModelError, SyftError
 from syft.grid.abstract_grid import AbstractGrid
 from syft.grid.parallel import ask_all
@@ -22,7 +23,7 @@ from syft.hosting import client
 from syft.workers.base import BaseWorker
 
 
-class PrivateGridNetwork(AbstractGrid):
+class PrivateGridNetwork(Shown, AbstractGrid):
     """A grid of given workers.
 
     Args:
@@ -63,6 +64,9 @@ class PrivateGridNetwork(AbstractGrid):
             if worker.id == worker_id:
                 return worker
         raise ModelError(f"Worker {worker_id!r} is needed for this model and is not in this grid.")
+
+    def _facts(self) -> FactList:
+        return (("workers", "\n".join(map(repr, self.workers)) or "none"),)
 
     def __repr__(self) -> str:
         return f"<PrivateGridNetwork of {', '.join(str(worker.id) for worker in self.workers) or 'no workers'}>"

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
 from syft.codes import GATEWAY_ENDPOINTS
+from syft.display import FoundByWorker
+from syft.display.facts import FactList, Shown
 from syft.exceptions import AuthenticationError, ModelError, SyftError
-from syft.grid.abstract_grid import AbstractGrid
+from syft.grid.abstract_grid import AbstractGrid, found_by_worker
 from syft.grid.parallel import ask_all
 from syft.workers.node_client import NodeClient, parse_address, place_of
 from syft.workers.transport.http import ask
@@ -34,7 +36,7 @@ MAX_UNLISTED = 64
 _UNLISTED_SECONDS = 5.0
 
 
-class PublicGridNetwork(AbstractGrid):
+class PublicGridNetwork(Shown, AbstractGrid):
     """A grid of the nodes registered at a gateway.
 
     Args:
@@ -160,8 +162,10 @@ class PublicGridNetwork(AbstractGrid):
         nodes = {**known, **{key: places[key] for key in places if key not in known}}
         self._finish_sends(nodes)
         found = self._search(self._connected(places, "searched"), query)
-        found.update(self._search_unlisted({key: nodes[key] for key in nodes if key not in places}, query))
-        return {node_id: found[node_id] for node_id in nodes if node_id in found}
+        unlisted = self._search_unlisted({key: nodes[key] for key in nodes if key not in places}, query)
+        found.update(unlisted)
+        hits = {node_id: found[node_id] for node_id in nodes if node_id in found}
+        return FoundByWorker(hits, query, "" if hits else f"{found.hint} {unlisted.hint}")
 
     def _finish_sends(self, nodes: Mapping[str, str]) -> None:
         """Wait until the objects that this program sent to nodes have arrived; the grid may have other connections."""
@@ -169,7 +173,7 @@ class PublicGridNetwork(AbstractGrid):
             if isinstance(stream, WebsocketStream) and stream.location.id in nodes and stream.is_connected:
                 stream.synchronize()
 
-    def _search_unlisted(self, places: Mapping[str, str], query: tuple[str, ...]) -> dict[Any, list[Any]]:
+    def _search_unlisted(self, places: Mapping[str, str], query: tuple[str, ...]) -> FoundByWorker:
         """Search nodes that the gateway does not list for some tags: it learns of new objects a moment later."""
         # A password goes to unlisted nodes only if this program is connected to them.
         asks_all = len(places) <= MAX_UNLISTED and (self._credential is None or self._tokens is not None)
@@ -181,7 +185,7 @@ class PublicGridNetwork(AbstractGrid):
         )
         for row, error in failed:
             logger.debug("Node %r, which the gateway does not list, was not searched: %s", row.id, error)
-        return {row.id: pointers for row, pointers in done if pointers}
+        return found_by_worker(done, query)
 
     def _is_connected(self, node_id: str, address: str) -> bool:
         """Return whether this program has a client of a node."""
@@ -207,6 +211,9 @@ class PublicGridNetwork(AbstractGrid):
         if worker_id not in places:
             raise ModelError(f"Node {worker_id!r} is needed and is not registered at the gateway {self.gateway_url}.")
         return self.connect(worker_id, places[worker_id])
+
+    def _facts(self) -> FactList:
+        return (("gateway", self.gateway_url), ("connected nodes", ", ".join(map(str, self._clients)) or "none"))
 
     def __repr__(self) -> str:
         return f"<PublicGridNetwork of the gateway {self.gateway_url}>"

@@ -10,6 +10,7 @@ import hashlib
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from syft._suggestions import suggests_keywords
 from syft.exceptions import DependencyError, SyftError
 from syft.he.modular import arithmetic
 
@@ -32,6 +33,7 @@ def phe() -> Any:
         raise DependencyError("phe", "he") from None
 
 
+@suggests_keywords
 def keygen(private_keyring: Any = None, n_length: int = DEFAULT_BITS) -> tuple[Any, Any]:
     """Make a pair of Paillier keys: (public key, private key), of the package `phe`.
 

@@ -27,6 +27,7 @@ from syft.core.labels import check_labels
 from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor, Level
 from syft.core.trees import iter_tensors
+from syft.display.facts import FactList
 from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.he import ciphertexts as c
 from syft.he.encoding import objects
@@ -161,6 +162,11 @@ class PaillierTensor(Viewable):
             for leaf in iter_tensors((args, kwargs)):
                 refuse_gradient(leaf, function_name(function))
         return rule(*args, **kwargs)
+
+    def _facts(self) -> FactList:
+        """Yield what a table shows of this link."""
+        child = self.__dict__.get("child")
+        yield "public key", child.key if isinstance(child, c.Ciphertexts) else "not encrypted yet"
 
     def __repr__(self) -> str:
         child = self.__dict__.get("child")

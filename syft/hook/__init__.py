@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from syft._suggestions import no_name
+
 # The hook in force, if torch is hooked: at most one.
 _installed: list[Any] = []
 
@@ -14,4 +16,4 @@ _installed: list[Any] = []
 def __getattr__(name: str) -> Any:
     if not name.startswith("__") and _installed and hasattr(_installed[0], name):
         return getattr(_installed[0], name)
-    raise AttributeError(f"module 'syft.hook' has no attribute {name!r}")
+    raise no_name(__name__, name, [*globals(), *(dir(_installed[0]) if _installed else ())])

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from syft._suggestions import one_of, suggests_keywords
 from syft.core.context import local_worker
 from syft.exceptions import GetNotPermittedError, SpentPointerError, SyftError, UnsupportedOperationError
 from syft.hook import base
@@ -98,19 +99,21 @@ def _fetched(remote: list[Any]) -> list[Any]:
     return fetched
 
 
+_PROTOCOLS = ("mpc", "beaver", "snn", "fss")
 _ENCODING = ("base", "precision_fractional", "field", "kappa")
 
 
 class ModuleMethods:
     """The methods; the hook copies its public names to nn.Module. Modules always change in place: `send_` is `send`."""
 
+    @suggests_keywords
     def send(
         self,
         *dest: object,
         force_send: bool = False,
         local_autograd: bool = False,
         preinitialize_grad: bool = False,
-        **kwargs: object,
+        garbage_collect_data: bool | None = None,
     ) -> Any:
         """Send every parameter and buffer to a worker, in place, with one message.
 
@@ -121,9 +124,10 @@ class ModuleMethods:
             force_send: kept from earlier releases.
             local_autograd: put an AutogradTensor over the pointer of each parameter.
             preinitialize_grad: give each parameter a gradient of zeros first, if it has none.
-            **kwargs: `garbage_collect_data`, as for tensors.
+            garbage_collect_data: as for tensors.
         """
         module: Any = self
+        kwargs: Any = {} if garbage_collect_data is None else {"garbage_collect_data": garbage_collect_data}
         if isinstance(module, torch.jit.ScriptModule):
             return local_worker().send(module, dest[0] if len(dest) == 1 else dest, **kwargs)
         if len(dest) != 1:
@@ -233,8 +237,8 @@ class ModuleMethods:
         """
         if not workers:
             raise SyftError("encrypt() needs workers: model.encrypt(workers=[alice, bob], crypto_provider=carol).")
-        if protocol not in ("mpc", "beaver", "snn", "fss"):
-            raise UnsupportedOperationError(f"encrypt(protocol={protocol!r})", "a module", "Use protocol='mpc'.")
+        if protocol not in _PROTOCOLS:
+            raise UnsupportedOperationError(f"encrypt(protocol={protocol!r})", "a module", one_of(protocol, _PROTOCOLS))
         module: Any = self if inplace else copy.deepcopy(self)
         encoding = {name: options.pop(name) for name in _ENCODING if name in options}
         chosen = {} if protocol == "mpc" else {"protocol": protocol}

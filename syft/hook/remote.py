@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from syft._suggestions import did_you_mean
 from syft.core.context import local_worker
 from syft.exceptions import RemoteNameError
 from syft.hook.allowed_functions import CONSTRUCTORS
@@ -35,7 +36,8 @@ class RemoteTorch:
             if name.startswith("__"):
                 raise AttributeError(name)
             makers = ", ".join(sorted(CONSTRUCTORS))
-            raise RemoteNameError(wire_name, f"worker.remote makes tensors with: {makers}.")
+            hint = f"worker.remote makes tensors with: {makers}.{did_you_mean(name, dir(self))}"
+            raise RemoteNameError(wire_name, hint)
 
         def make(*args: object, **kwargs: object) -> Any:
             return local_worker().send_command(self._worker, (wire_name, None, args, kwargs)).wrap()

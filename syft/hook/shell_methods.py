@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from syft._suggestions import no_attribute
 from syft.core.old_forms import check_options, current_form
 from syft.core.providers import providers
 from syft.core.tensor import Level, keep_ids
@@ -147,6 +148,13 @@ class ShellMethods:
             "An encrypted tensor can't be pickled or saved with torch.save. "
             "Fetch it first with .get(), or write it with sy.serialize(x) for another worker."
         )
+
+    if not TYPE_CHECKING:  # a type checker would accept any name
+
+        def __getattr__(self, name):
+            if any(name in vars(kind) for kind in type(self).__mro__):
+                return object.__getattribute__(self, name)  # a property raised an error of its own
+            raise no_attribute(self, name)
 
     def __dir__(self) -> list[str]:
         return sorted({*dir(type(self)), *self.__dict__})

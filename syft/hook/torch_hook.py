@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch as _torch
 
+from syft import _uncaught
 from syft.core.context import set_default_worker
 from syft.core.id_provider import ObjectId
 from syft.core.labels import OWNER, set_id
 from syft.exceptions import SyftError
-from syft.hook import _installed, base
+from syft.hook import _installed, base, places
 from syft.hook.allowed_functions import overridable
 from syft.hook.args import default_register_tensor
 from syft.hook.attributes import TorchAttributes
@@ -98,6 +99,7 @@ class TorchHook(FrameworkHook):
             self._hook_optim()
             self._hook_dataset()
             self._patches.add(_torch, "torch_hooked", True)
+            self._undo_suggestions = _uncaught.install()
         except BaseException:  # an interrupt too
             self._patches.undo()
             raise
@@ -108,6 +110,7 @@ class TorchHook(FrameworkHook):
             return
         _installed.clear()
         self._patches.undo()
+        self._undo_suggestions()
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
@@ -215,6 +218,8 @@ class TorchHook(FrameworkHook):
         """Add send, get, move, copy, ... to Module."""
         for name, value in _public(base.module_methods):
             self._patches.add(_torch.nn.Module, name, OfModule(name, value))
+        for target, name, shown in places.patches():
+            self._patches.add(target, name, shown, replace=name == "__repr__")
 
     def _hook_optim(self) -> None:
         """Keep the state of optimizers where their parameters are."""

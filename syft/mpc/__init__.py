@@ -4,6 +4,9 @@ Here are the public functions: run a function as one program, check, validate an
 Importing the package registers protocols, rules for torch operations, tensor methods and worker commands.
 """
 
+from typing import TYPE_CHECKING
+
+from syft._lazy import missing_name as _missing_name
 from syft._lazy import publish as _publish
 from syft.mpc import optimizers, protocols, rules, tensor_methods  # noqa: F401  (registers rules and methods)
 from syft.mpc.program.cache import op_by_op
@@ -33,6 +36,10 @@ __all__ = [
     "validate",
 ]
 _publish(__name__, globals(), __all__)
+
+
+if not TYPE_CHECKING:  # a type checker would accept any name
+    __getattr__ = _missing_name(__name__)
 
 
 def __dir__() -> list[str]:

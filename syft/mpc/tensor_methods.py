@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
+from syft._suggestions import one_of, suggests_keywords
 from syft.core.callsite import warn_user
 from syft.core.context import acting_as
 from syft.core.tensor import AbstractTensor, below
@@ -28,7 +29,7 @@ from syft.pointers.multi_pointer import MultiPointerTensor
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.pointers.remote_call import call_by_name
 from syft.tensors import native as _native  # noqa: F401  (fills the table of tensor methods first)
-from syft.tensors.additive_shared import FIELD, AdditiveSharingTensor
+from syft.tensors.additive_shared import FIELD, PROTOCOLS, AdditiveSharingTensor
 from syft.tensors.autograd import AutogradTensor
 from syft.tensors.crt_precision import CRTPrecisionTensor
 from syft.tensors.large_precision import LargePrecisionTensor, field_from_bytes, field_to_bytes
@@ -55,6 +56,7 @@ _FORMAT_OPTIONS = frozenset(
 class EncryptionMethods:
     """Methods that are copied onto torch.Tensor."""
 
+    @suggests_keywords
     def fix_prec(
         self: Any, *args: object, storage: str = "auto", field_type: str | int | None = None, no_wrap: bool = False,
         base: int | None = None, precision_fractional: int | None = None, field: int | None = None,
@@ -124,6 +126,7 @@ class EncryptionMethods:
 
     float_precision_ = float_prec_
 
+    @suggests_keywords
     def share(
         self: Any,
         *owners: WorkerOrId | Sequence[WorkerOrId],
@@ -173,6 +176,7 @@ class EncryptionMethods:
         """Share in place; arguments as for `share`."""
         return _become(self, self.share(*owners, **options))
 
+    @suggests_keywords
     def encrypt(
         self: Any, protocol: Any = "mpc", inplace: bool = False, workers: Sequence[WorkerOrId] = (),
         crypto_provider: WorkerOrId | None = None, requires_grad: bool = False, insecure: bool = False,
@@ -199,8 +203,8 @@ class EncryptionMethods:
             protocol, public_key = "paillier", protocol
         if protocol == "paillier" or (public_key is not None and not workers):
             return _become(self, encrypt_tensor(self, public_key)) if inplace else encrypt_tensor(self, public_key)
-        if protocol not in ("mpc", "beaver", "snn", "fss"):
-            raise UnsupportedOperationError(f"encrypt(protocol={protocol!r})", "torch.Tensor", "Use protocol='mpc'.")
+        if protocol not in (known := ("mpc", *PROTOCOLS, "paillier")):
+            raise UnsupportedOperationError(f"encrypt(protocol={protocol!r})", "torch.Tensor", one_of(protocol, known))
         if not workers:
             raise SyftError(
                 "encrypt() needs workers, x.encrypt(workers=[alice, bob], crypto_provider=carol), "

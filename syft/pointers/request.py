@@ -6,7 +6,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from syft.core.id_provider import short_id
 from syft.core.labels import printable
+from syft.display.facts import FactList, Shown, time_text
 from syft.exceptions import CannotRequestObjectAttributeError, SyftError
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ MAX_REASON = 250
 _FIRST_POLL, _MAX_POLL = 0.02, 2.0
 
 
-class Request:
+class Request(Shown):
     """A request to the owner of an object.
 
     Args:
@@ -74,9 +76,21 @@ class Request:
             status = self.status()
         return status
 
+    def _facts(self) -> FactList:
+        row = self._row
+        yield from (("id", self.id), ("at", self._stream.location.id), ("status", row["status"]))
+        yield from (("answer", self.answer), ("reason", self.reason))
+        yield "objects", ", ".join(self._names) if self._names else _object_text(row.get("object"))
+        for name, key in (("made", "at"), ("decided", "decided_at"), ("expires", "expires_at")):
+            yield name, time_text(row.get(key))
+
     def __repr__(self) -> str:
         answer = f": {self.answer}" if self.answer else ""
         return f"<Request {self.id} to {self._stream.location.id!r}: {self._row['status']}{answer}>"
+
+
+def _object_text(obj_id: Any) -> str | None:
+    return None if obj_id is None else short_id(obj_id)
 
 
 def request_together(pointers: list[Any], reason: str, names: tuple[str, ...] | None = None) -> Request:

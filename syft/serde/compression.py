@@ -85,7 +85,7 @@ def scheme_for(worker: object) -> Scheme:
         return _apply_compress_scheme
     scheme = SCHEMES.get(name) if type(name) is str else None
     if scheme is None:
-        raise CompressionNotFoundError(name)
+        raise CompressionNotFoundError(name, SCHEMES)
     return scheme
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
+from syft._suggestions import one_of
 from syft.core.dispatch import give_methods, run
 from syft.core.id_provider import ObjectId, is_id
 from syft.core.labels import check_labels
@@ -17,6 +18,7 @@ from syft.core.providers import providers
 from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor, Level, keep_ids
 from syft.core.wide_int import WideInt
+from syft.display.facts import FactList
 from syft.exceptions import SyftError
 from syft.pointers.multi_pointer import PointerGroup
 from syft.pointers.pointer_tensor import PointerTensor
@@ -67,7 +69,7 @@ class AdditiveSharingTensor(PointerGroup, Viewable):
     ) -> None:
         super().__init__(id=id, owner=owner, tags=tags, description=description)
         if protocol is not None and protocol not in PROTOCOLS:
-            raise SyftError(f"There is no protocol {str(protocol)[:40]!r}. Choose one of {', '.join(PROTOCOLS)}.")
+            raise SyftError(f"There is no protocol {str(protocol)[:40]!r}. {one_of(protocol, PROTOCOLS)}")
         self.field = FIELD
         self.n_bits = 64
         self.crypto_provider = crypto_provider
@@ -208,7 +210,18 @@ class AdditiveSharingTensor(PointerGroup, Viewable):
             return "[AdditiveSharingTensor] not shared yet"
         provider = getattr(self.crypto_provider, "id", self.crypto_provider)
         rows = "".join(f"\n\t-> {pointer!r}" for pointer in self.child.values())
-        return f"[AdditiveSharingTensor]{rows}\n\t*crypto provider: {provider}*"
+        meta = self.tensor_meta()
+        what = f"shape: {tuple(meta.shape)}, protocol: {self.protocol}{', insecure' if self.insecure else ''}"
+        return f"[AdditiveSharingTensor]{rows}\n\t*crypto provider: {provider}*\n\t*{what}*"
+
+    def _facts(self) -> FactList:
+        """Yield what a table shows of this link; never a share."""
+        if type(self.__dict__.get("child")) is not dict:
+            yield "state", "not shared yet"
+            return
+        yield from (("parties", ", ".join(map(str, self.child))), ("protocol", self.protocol))
+        provider = getattr(self.crypto_provider, "id", self.crypto_provider)
+        yield from (("crypto provider", provider), ("insecure", "a party may be the dealer" if self.insecure else None))
 
     @staticmethod
     def simplify(worker: BaseWorker | None, tensor: AbstractTensor) -> tuple[Any, ...]:

@@ -25,12 +25,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 
+from syft._suggestions import did_you_mean
 from syft.core.dispatch import function_name, give_methods, run
 from syft.core.id_provider import ObjectId
 from syft.core.labels import check_labels
 from syft.core.providers import providers
 from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor, below
+from syft.display.facts import FactList
 from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.tensors import big_integers as big
 from syft.tensors.additive_shared import AdditiveSharingTensor
@@ -60,7 +62,8 @@ def moduli_of(field_type: object) -> tuple[int, ...]:
     known = isinstance(field_type, str | int) and not isinstance(field_type, bool)
     if not known or field_type not in FIELD_TYPES:
         names = ", ".join(map(repr, FIELD_TYPES))
-        raise SyftError(f"field_type must be one of {names}; got {str(field_type)[:40]!r}.")
+        hint = did_you_mean(field_type, FIELD_TYPES)
+        raise SyftError(f"field_type must be one of {names}; got {str(field_type)[:40]!r}.{hint}")
     return FIELD_TYPES[field_type]
 
 
@@ -258,6 +261,11 @@ class CRTPrecisionTensor(AbstractTensor):
     def clone(self, *, memory_format: torch.memory_format | None = None) -> CRTPrecisionTensor:
         """Return a copy of this link and of its residues."""
         return self.each(lambda modulus, content: content.clone(), self.terms)
+
+    def _facts(self) -> FactList:
+        """Yield what a table shows of this link."""
+        yield "precision", f"{self.precision_fractional} digits of base {self.base}"
+        yield "moduli", len(self.moduli)
 
     def __repr__(self) -> str:
         if "child" not in self.__dict__:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from syft._suggestions import did_you_mean
 from syft.exceptions import SyftError
 
 Function = Callable[[torch.Tensor], torch.Tensor]
@@ -217,7 +218,9 @@ def fit(function: Function | Samples, intervals: Intervals, degree: int, fit_typ
     check_degree(degree)
     edges = check_intervals(intervals)
     if not isinstance(fit_type, str) or fit_type not in FIT_TYPES:
-        raise SyftError(f"fit_type must be one of {', '.join(map(repr, FIT_TYPES))}, got {str(fit_type)[:20]!r}.")
+        valid = ", ".join(map(repr, FIT_TYPES))
+        hint = did_you_mean(fit_type, FIT_TYPES)
+        raise SyftError(f"fit_type must be one of {valid}, got {str(fit_type)[:20]!r}.{hint}")
     if callable(function):
         rows = tuple(FIT_TYPES[fit_type](function, interval, degree) for interval in edges)
         return _measured(function, Fit(degree, edges, fit_type, rows, math.inf))

@@ -22,12 +22,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
+from syft._suggestions import did_you_mean
 from syft.core.dispatch import function_name, give_methods, run
 from syft.core.id_provider import ObjectId
 from syft.core.labels import check_labels
 from syft.core.providers import providers
 from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor
+from syft.display.facts import FactList
 from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.tensors import big_integers as big
 from syft.tensors.additive_shared import AdditiveSharingTensor
@@ -279,6 +281,11 @@ class LargePrecisionTensor(AbstractTensor):
         copied.is_encoded = self.is_encoded
         return copied
 
+    def _facts(self) -> FactList:
+        """Yield what a table shows of this link."""
+        yield "precision", f"{self.precision_fractional} digits of base {self.base}"
+        yield "field", _text(self.field)
+
     def __repr__(self) -> str:
         digits = {2: "bits", 10: "decimals"}.get(self.base, f"digits of base {self.base}")
         below = f">{self.child!r}" if "child" in self.__dict__ else ""
@@ -330,7 +337,8 @@ def _limb_bits(internal_type: object) -> int:
     bits = LIMB_BITS.get(internal_type) if isinstance(internal_type, torch.dtype) else None
     if bits is None:
         names = ", ".join(str(dtype) for dtype in LIMB_BITS)
-        raise SyftError(f"internal_type must be one of {names}; got {str(internal_type)[:40]}.")
+        hint = did_you_mean(internal_type, LIMB_BITS)
+        raise SyftError(f"internal_type must be one of {names}; got {str(internal_type)[:40]}.{hint}")
     return bits
 
 

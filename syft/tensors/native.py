@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
+from syft._suggestions import suggests_keywords
 from syft.core.context import local_worker
 from syft.core.dispatch import resolve, run
 from syft.core.id_provider import ObjectId
@@ -50,6 +51,7 @@ class TorchTensor:
         """Say whether this is a chain."""
         return link_of(self) is not None
 
+    @suggests_keywords
     def send(
         self: Any,
         *location: Location | Sequence[Location],

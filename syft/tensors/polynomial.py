@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
+from syft._suggestions import did_you_mean
 from syft.core.dispatch import forward, function_name
 from syft.core.id_provider import ObjectId
 from syft.core.providers import providers
@@ -137,7 +138,8 @@ class PolynomialTensor(AbstractTensor):
         """Return the fit of a function."""
         if name not in self.functions:
             names = ", ".join(map(repr, self.functions)) or "none"
-            raise SyftError(f"There is no function {str(name)[:40]!r}, only {names}. Use add_function() first.")
+            hint = did_you_mean(name, self.functions)
+            raise SyftError(f"There is no function {str(name)[:40]!r}, only {names}.{hint} Use add_function() first.")
         return self.functions[name]
 
     def get_val(self, name: str, x: float | torch.Tensor | AbstractTensor) -> Any:

@@ -26,6 +26,7 @@ from syft.core.labels import check_labels
 from syft.core.providers import providers
 from syft.core.references import TensorMeta
 from syft.core.tensor import Level, below, keep_ids
+from syft.display.facts import FactList
 from syft.exceptions import SyftError
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.views import Viewable
@@ -237,6 +238,10 @@ class FixedPrecisionTensor(Viewable):
         made = self.like(self.child.clone())
         keep_ids(self, made)
         return made
+
+    def _facts(self) -> FactList:
+        """Yield what a table shows of this link."""
+        yield "precision", f"{self.precision_fractional} digits of base {self.base}"
 
     def __repr__(self) -> str:
         digits = {2: "bits", 10: "decimals"}.get(self.base, f"digits of base {self.base}")

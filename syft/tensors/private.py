@@ -26,6 +26,7 @@ from syft.core.id_provider import ObjectId, is_id
 from syft.core.labels import add_tags, check_labels, description_of, set_description, tags_of
 from syft.core.tensor import AbstractTensor, below
 from syft.core.trees import iter_tensors
+from syft.display.facts import FactList
 from syft.exceptions import GetNotPermittedError, SendNotPermittedError, SyftError
 from syft.hook import base
 from syft.hook.attributes import FrameworkAttributes
@@ -151,6 +152,10 @@ class PrivateTensor(AbstractTensor):
             if not any(leaf is link for link in links) or any(leaf is link for link in written):
                 leaf.allowed_users = users
         return result
+
+    def _facts(self) -> FactList:
+        """Yield what a table shows of this link."""
+        yield "allowed users", ", ".join(map(str, self.allowed_users)) or "nobody"
 
     def __repr__(self) -> str:
         """Show the allowed users, the shape and the dtype, never the values."""

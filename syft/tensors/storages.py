@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from syft._suggestions import did_you_mean
 from syft.core.tensor import AbstractTensor
 from syft.exceptions import SyftError
 from syft.tensors import crt_rules as _crt_rules  # noqa: F401  (registers the rules of CRT tensors)
@@ -35,7 +36,9 @@ def encode_in(storage: str, tensor: torch.Tensor, options: dict[str, Any]) -> Ab
         options: those of `fix_precision` that the caller set.
     """
     if storage not in STORAGES:
-        raise SyftError(f"storage must be one of {', '.join(map(repr, STORAGES))}; got {str(storage)[:40]!r}.")
+        valid = ", ".join(map(repr, STORAGES))
+        hint = did_you_mean(storage, STORAGES)
+        raise SyftError(f"storage must be one of {valid}; got {str(storage)[:40]!r}.{hint}")
     if storage == "crt":
         return _residues(tensor, options)
     base, digits = options.get("base", 10), options.get("precision_fractional", 3)
@@ -44,7 +47,7 @@ def encode_in(storage: str, tensor: torch.Tensor, options: dict[str, Any]) -> Ab
     if "internal_type" in options:
         warnings.warn(
             "internal_type is ignored: all values fit in 62 bits. Pass storage='large' to store limbs of that type.",
-            stacklevel=3,
+            stacklevel=4,  # encode_in, fix_precision, its decorator, the caller
         )
     kept = {name: options[name] for name in ("base", "precision_fractional", "field", "kappa") if name in options}
     return FixedPrecisionTensor(**kept, child=tensor).fix_precision()

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from syft._suggestions import did_you_mean, no_attribute
 from syft.codes import PLAN_CMDS
 from syft.core.context import local_worker, refuse_while_recording
 from syft.core.id_provider import ObjectId
 from syft.core.labels import id_of
 from syft.core.object_storage import ObjectStorage
 from syft.core.references import Ref, TensorMeta
+from syft.display import Found
 from syft.exceptions import GetNotPermittedError, PlanCommandUnknownError, SyftError
 from syft.hook.remote import Remote
 from syft.messaging import message as m
@@ -286,19 +288,29 @@ class BaseWorker(Sender, EntryPoints, AbstractWorker):
             query: a word, or a list of words that must all match.
 
         Returns:
-            Pointers; deleting them deletes no object.
+            Pointers; deleting them deletes no object. Without a match, the list shows similar tags that you may see.
         """
-        return list(local_worker().request_search(query, location=self))
+        found: list[Any] = local_worker().request_search(query, location=self)
+        return found
 
     def request_search(self, query: object, location: BaseWorker | ObjectId) -> list[Any]:
         """Find the objects of another worker that match every word."""
         words = list(query) if isinstance(query, list | tuple | set) else [query]
         location = self.get_worker(location, fail_hard=True)
         if location is self:
-            found = route(self, Session(self, self.id), m.SearchMessage(words))
-            return [self.object_store.get(obj_id) for obj_id, *_ in found]
+            session = Session(self, self.id)
+            here = route(self, session, m.SearchMessage(words))
+            hint = "" if here else _similar_tags(words, lambda other: route(self, session, m.SearchMessage(other)))
+            return Found((self.object_store.get(obj_id) for obj_id, *_ in here), words, hint)
         stream = self.stream_to(location)
-        return [wire_form.found_pointer(self, stream, *row) for row in stream.search(words)]
+        rows = stream.search(words)
+        hint = "" if rows else _similar_tags(words, stream.search)
+        return Found((wire_form.found_pointer(self, stream, *row) for row in rows), words, hint)
+
+    if not TYPE_CHECKING:  # a type checker would accept any name
+
+        def __getattr__(self, name):
+            raise no_attribute(self, name)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} id:{self.id} #objects:{len(self._objects)}>"
@@ -312,6 +324,16 @@ class BaseWorker(Sender, EntryPoints, AbstractWorker):
     detail = staticmethod(wire_form.detail)
     force_simplify = staticmethod(wire_form.force_simplify)
     force_detail = staticmethod(wire_form.force_detail)
+
+
+def _similar_tags(words: list[Any], search: Callable[[list[Any]], list[Any]]) -> str:
+    """Return a suggestion for the words of a search without a match, from the tags that the same search may show."""
+    if not any(isinstance(word, str) for word in words):
+        return ""
+    with suppress(SyftError):  # the search itself has worked
+        tags = {tag for _, _, visible, _ in search([]) for tag in visible}
+        return "".join(did_you_mean(word, sorted(tags)) for word in words if word not in tags)
+    return ""
 
 
 register(

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
+from syft.display import Rows
+from syft.display.facts import FactList, Shown
 from syft.exceptions import SyftError
 from syft.workers.execution.execute import WORKER_COMMANDS
 
@@ -15,9 +17,12 @@ if TYPE_CHECKING:
 
 BUDGET = "syft.budget"
 Row = dict[str, Any]
+# The columns that tables of budgets and charges show first.
+_COLUMNS = ("data", "user", "epsilon", "delta", "spent", "left", "releases", "neighbours")
+_CHARGE_COLUMNS = ("number", "at", "user", "data", "what", "event")
 
 
-class BudgetClient:
+class BudgetClient(Shown):
     """The privacy budgets of one worker. Calling it returns the remaining budgets of the caller.
 
     Args:
@@ -34,16 +39,20 @@ class BudgetClient:
     def __repr__(self) -> str:
         return f"<privacy budgets of {self._worker.id!r}, replace-one row; call it for what is left to you>"
 
+    def _facts(self) -> FactList:
+        yield from (("at", self._worker.id), ("neighbours", "replace-one row"))
+        yield "show", "call it for what is left to you: node.budget()"
+
     def __call__(self) -> list[Row]:
         """Return each limit that applies to you, with the spent and the remaining amount.
 
         `neighbours` of a row names the data sets that an epsilon compares: of the same size, with one row replaced.
         """
-        return list(self._ask("left"))
+        return _budgets(self._ask("left"))
 
     def limits(self, user: str | None = None) -> list[Row]:
         """Return all limits, or those of a user, with the spent and the remaining amounts. For owners."""
-        return list(self._ask("limits", user=user))
+        return _budgets(self._ask("limits", user=user))
 
     def set(
         self, data: object = None, epsilon: float | None = None, delta: float = 0.0, user: str | None = None
@@ -57,7 +66,7 @@ class BudgetClient:
             delta: the probability with which it may be more; 0 allows no Gaussian noise.
             user: a user, "*" for each user by itself; None: all users together.
         """
-        return list(self._ask("set", data=_id_of(data), epsilon=epsilon, delta=delta, user=user))
+        return _budgets(self._ask("set", data=_id_of(data), epsilon=epsilon, delta=delta, user=user))
 
     def remove(self, data: object = None, user: str | None = None) -> bool:
         """Remove a limit, and return whether there was one. For owners."""
@@ -72,11 +81,16 @@ class BudgetClient:
             after: leave out entries up to this number.
             limit: the maximum number of entries.
         """
-        return list(self._ask("entries", user=user, after=after, limit=limit))
+        rows = self._ask("entries", user=user, after=after, limit=limit)
+        return Rows(rows, "charges of privacy budgets", _CHARGE_COLUMNS)
 
     def _ask(self, action: str, **settings: object) -> Any:
         stream = local_worker().stream_to(self._worker)
         return stream.run(BUDGET, (action,), settings, None)
+
+
+def _budgets(rows: Any) -> Rows:
+    return Rows(rows, "privacy budgets", _COLUMNS)
 
 
 def _id_of(data: Any) -> ObjectId | None:

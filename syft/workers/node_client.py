@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import urlsplit
 
+from syft._suggestions import suggests_keywords
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId, is_id
 from syft.core.tensor import below
@@ -169,6 +170,7 @@ def _log_in(where: Endpoint, credential: Credential) -> str:
     return token
 
 
+@suggests_keywords
 def connect(
     address: str,
     token: str | None = None,

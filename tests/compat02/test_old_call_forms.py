@@ -54,7 +54,7 @@ def test_x1_options_of_approximations_are_accepted(cast):
 def test_x1_wrong_options_are_refused(cast):
     for make in _encodings(cast):
         for x in (make(torch.ones(2)), make(torch.ones(2)).child):
-            with pytest.raises(SyftError, match=r"sigmoid\(method='magic'\) is not known. Choose one of exp"):
+            with pytest.raises(SyftError, match=r"sigmoid\(method='magic'\) is not known. Use one of exp"):
                 x.sigmoid(method="magic")
             with pytest.raises(SyftError, match="positive number of iterations, got '0'"):
                 x.exp(iterations=0)

@@ -9,6 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from syft._suggestions import did_you_mean, suggests_keywords
+from syft.display.facts import FactList, Shown
 from syft.dp.accounting import renyi
 from syft.dp.accounting.events import (
     Approximate,
@@ -30,7 +32,7 @@ MOST_COUNT = 2**53
 _MOST_NOISE = 1e7
 
 
-class Accountant:
+class Accountant(Shown):
     """Composes events and computes their joint privacy loss as (epsilon, delta).
 
     Events may depend on earlier releases (adaptive composition), in any order. Equal events are one entry with a count,
@@ -53,7 +55,10 @@ class Accountant:
         neighbours: Neighbours | str = Neighbours.REPLACE_ROW,
     ) -> None:
         if kind not in _EPSILONS:
-            raise ValueError(f"the kind of an accountant must be {' or '.join(map(repr, _EPSILONS))}, got {kind!r}")
+            hint = did_you_mean(kind, _EPSILONS)
+            raise ValueError(
+                f"the kind of an accountant must be {' or '.join(map(repr, _EPSILONS))}, got {kind!r}.{hint}"
+            )
         self.kind = kind
         self.orders = renyi.ORDERS if orders is None else _checked_orders(orders)
         self.neighbours = Neighbours(neighbours)
@@ -148,6 +153,9 @@ class Accountant:
             return NotImplemented
         ours, theirs = ((one.kind, one.neighbours, one.orders, one._counts) for one in (self, other))
         return ours == theirs
+
+    def _facts(self) -> FactList:
+        return (("kind", self.kind), ("neighbours", str(self.neighbours)), ("events", len(self)))
 
     def __repr__(self) -> str:
         return f"<Accountant, {self.kind}, {self.neighbours}, {len(self)} events>"
@@ -247,6 +255,7 @@ def _by_loss_of_replacing(history: list[tuple[float, float, int]], delta: float,
 _EPSILONS: dict[str, Callable[[Accountant, float], float]] = {"rdp": _by_renyi, "prv": _by_loss_distribution}
 
 
+@suggests_keywords
 def noise_for(
     target_epsilon: float,
     delta: float,

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
+from syft._suggestions import did_you_mean
+
 
 def checked(name: str, value: Any, low: float, high: float, *, closed: bool = False) -> float:
     """Return a number above `low` (`closed`: or equal) and at most `high`, or raise ValueError."""
@@ -134,7 +136,10 @@ def event_from_dict(given: Any) -> Event:
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         kinds = ", ".join(sorted(_KINDS))
-        raise ValueError(f"an event must be a dict with a kind ({kinds}) and the fields of that kind")
+        hint = did_you_mean(name, _KINDS)
+        raise ValueError(
+            f"an event must be a dict with a kind ({kinds}) and the fields of that kind, got {name!r:.50}.{hint}"
+        )
     values = {key: value for key, value in given.items() if key != "kind"}
     names = [field.name for field in fields(kind)]
     if set(values) != set(names):

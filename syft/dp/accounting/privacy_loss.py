@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from syft._suggestions import one_of
 from syft.dp.accounting.accountant import Accountant
 from syft.dp.accounting.events import Event, GaussianNoise, PoissonSampled, Pure
 from syft.dp.accounting.neighbours import Neighbours
@@ -57,7 +58,8 @@ def event_of(fields: Any) -> tuple[Event, int]:
     """
     known = FIELDS.get(fields["mechanism"]) if type(fields) is dict and type(fields.get("mechanism")) is str else None
     if known is None:
-        raise ValueError(f"An event needs a mechanism, one of: {', '.join(FIELDS)}.")
+        name = fields.get("mechanism") if type(fields) is dict else None
+        raise ValueError(f"An event needs a mechanism, got {name!r:.50}. {one_of(name, FIELDS)}")
     needs, may = known
     if not needs <= fields.keys() - {"mechanism"} <= needs | may:
         raise ValueError(f"An event {fields['mechanism']!r} needs the fields {', '.join(sorted(needs))}.")

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from syft.display import Rows
+from syft.display.facts import FactList, Shown
 from syft.dp.accounting.neighbours import Neighbours
 from syft.dp.accounting.privacy_loss import ROUNDING, LossAccount, event_of, number
 from syft.dp.budgets.ledger_backend import LedgerBackend, LedgerTransaction, MemoryLedgerBackend
@@ -28,12 +30,16 @@ _LIMITS, _ACCOUNTS = "budget limits", "budget accounts"
 LOG = "budget"
 # The delta of a reported loss if no limit defines one.
 DELTA = 1e-6
+# The columns that a table of limits shows first.
+_COLUMNS = ("data", "user", "epsilon", "delta", "spent", "left", "releases", "neighbours")
+# Maximum number of limits that a ledger shows.
+SHOWN_LIMITS = 10
 # Maximum number of entries in one response.
 MAX_ENTRIES = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Shown):
     """An upper bound of the privacy loss.
 
     Attributes:
@@ -47,6 +53,10 @@ class Limit:
     delta: float = 0.0
     data: str | None = None
     user: str | None = None
+
+    def _facts(self) -> FactList:
+        yield from (("epsilon", self.epsilon), ("delta", self.delta), ("neighbours", str(Neighbours.REPLACE_ROW)))
+        yield from (("data", self.data or "all data together"), ("user", self.user or "all users together"))
 
     @property
     def key(self) -> str:
@@ -76,7 +86,7 @@ def _log_of(user: str) -> str:
     return f"{LOG} {hashlib.sha256(user.encode('utf-8', 'surrogatepass')).hexdigest()[:48]}"
 
 
-class Ledger:
+class Ledger(Shown):
     """Limits, accounts and entries.
 
     Args:
@@ -101,6 +111,14 @@ class Ledger:
         self._books = books if books is not None else MemoryLedgerBackend()
         self._shown = shown
         self._clock = clock
+
+    def _facts(self) -> FactList:
+        rows = self.standing()
+        yield from (("limits", len(rows)), ("neighbours", str(Neighbours.REPLACE_ROW)))
+        for row in rows[:SHOWN_LIMITS]:
+            about = "all data" if row["data"] is None else self._shown(row["data"])
+            whose = "" if row["user"] is None else f" for {row['user']}"
+            yield f"{about}{whose}", f"{row['left']:.4g} of epsilon {row['epsilon']:g} left"
 
     # --- limits -----------------------------------------------------------------------------------------------
 
@@ -207,11 +225,13 @@ class Ledger:
             if user is not None:
                 names = sorted({row["data"] for row in rows.values() if row["data"] is not None})
                 found = [limit for name in (*names, None) for limit in _found(page, name, user)]
-                return [self._stand_for(page, limit, user) for limit in found]
+                return Rows((self._stand_for(page, limit, user) for limit in found), "privacy budgets", _COLUMNS)
             accounts = page.list(_ACCOUNTS)
         limits = _sorted(rows)
         named = {(limit.data, limit.user) for limit in limits}
-        return [self._stand(limit, _worst(limit, accounts, named)) for limit in limits]
+        return Rows(
+            (self._stand(limit, _worst(limit, accounts, named)) for limit in limits), "privacy budgets", _COLUMNS
+        )
 
     def _stand_for(self, page: LedgerTransaction, limit: Limit, user: str) -> Row:
         """Return a limit as reported to one user, without the charges of others."""

@@ -10,10 +10,11 @@ import numpy as np
 import torch
 
 from syft.core.generator import Generator
+from syft.display.facts import FactList, Shown
 from syft.dp.accounting.events import Event, Pure, checked, finite
 
 
-class Mechanism:
+class Mechanism(Shown):
     """Releases values with a stated privacy loss. Each call of `release` costs one `event`.
 
     The caller guarantees the sensitivity: the largest change of the value when one record is replaced by another.
@@ -39,6 +40,9 @@ class Mechanism:
     def release(self, value: object, *, generator: Generator | None = None) -> Any:
         """Return the private result. Costs one `event`."""
         raise NotImplementedError(f"{type(self).__name__}: a mechanism must implement release")
+
+    def _facts(self) -> FactList:
+        return (("epsilon", self.epsilon), ("delta", self.delta), ("sensitivity", self.sensitivity))
 
     def __repr__(self) -> str:
         parts = [("epsilon", self.epsilon), ("delta", self.delta), ("sensitivity", self.sensitivity)]

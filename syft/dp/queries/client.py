@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
+from syft._suggestions import suggests_keywords
 from syft.core.context import local_worker
 from syft.dp.queries import QUERY
 from syft.exceptions import PrivacyError
@@ -60,6 +61,7 @@ def budget(worker: BaseWorker) -> BudgetClient:
     return BudgetClient(worker)
 
 
+@suggests_keywords
 def count(
     data: object, where: object = None, *, epsilon: float, mechanism: str = "laplace", delta: float | None = None
 ) -> int:
@@ -76,6 +78,7 @@ def count(
     return int(_ask("count", data, where=where, epsilon=epsilon, mechanism=mechanism, delta=delta))
 
 
+@suggests_keywords
 def sum(
     data: object,
     lower: Numbers,
@@ -106,6 +109,7 @@ def sum(
     return _ask("sum", data, lower=_plain(lower), upper=_plain(upper), **settings)
 
 
+@suggests_keywords
 def mean(
     data: object,
     lower: Numbers,
@@ -121,6 +125,7 @@ def mean(
     return _ask("mean", data, lower=_plain(lower), upper=_plain(upper), **settings)
 
 
+@suggests_keywords
 def histogram(
     data: object,
     bins: int | None = None,
@@ -158,6 +163,7 @@ def histogram(
     return found
 
 
+@suggests_keywords
 def quantile(
     data: object,
     q: float,
@@ -183,6 +189,7 @@ def quantile(
     return _ask("quantile", data, q=q, lower=_plain(lower), upper=_plain(upper), **settings)
 
 
+@suggests_keywords
 def median(
     data: object, lower: Numbers, upper: Numbers, *, epsilon: float, candidates: int = 1024, column: int | None = None
 ) -> Any:
@@ -190,6 +197,7 @@ def median(
     return quantile(data, 0.5, lower, upper, epsilon=epsilon, candidates=candidates, column=column)
 
 
+@suggests_keywords
 def most_common(data: object, choices: Sequence[float], *, epsilon: float, column: int | None = None) -> Any:
     """Return the most frequent one of some numbers, by report-noisy-max.
 

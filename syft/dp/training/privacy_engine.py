@@ -13,6 +13,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
+from syft._suggestions import did_you_mean
+from syft.display.facts import FactList, Shown
 from syft.dp.accounting.accountant import Accountant, noise_for
 from syft.dp.accounting.events import GaussianNoise, NonPrivate, PoissonSampled
 from syft.dp.accounting.neighbours import Neighbours
@@ -37,7 +39,7 @@ _ELSEWHERE = (
 _EXPECTED = "Full backward hook is firing when gradients are computed with respect to module outputs"
 
 
-class PrivacyEngine:
+class PrivacyEngine(Shown):
     """Makes a module, its optimizer and its data loader private, and tracks the privacy loss.
 
     Epsilon is for replacing one sample, as everywhere in this library; Opacus itself uses add/remove.
@@ -189,6 +191,9 @@ class PrivacyEngine:
             raise TrainingError(f"The state of a PrivacyEngine is invalid: {error}") from None
         self._engine.accountant.history = history
 
+    def _facts(self) -> FactList:
+        return (("accountant", self._kind), ("steps", self.steps), ("spent", repr(self).rpartition("steps, ")[2][:-1]))
+
     def __repr__(self) -> str:
         steps, epsilon = self._last_epsilon
         if steps != self.steps:  # a quick bound, as a repr must be fast
@@ -268,7 +273,8 @@ def _check_options(clipping: str, mode: str, options: dict[str, Any]) -> None:
             "is a secret. Use 'flat' or 'per_layer'."
         )
     if mode not in _MODES:
-        raise TrainingError(f"grad_sample_mode must be one of {', '.join(_MODES)}, got {mode!r:.30}.")
+        hint = did_you_mean(mode, _MODES)
+        raise TrainingError(f"grad_sample_mode must be one of {', '.join(_MODES)}, got {mode!r:.30}.{hint}")
 
 
 def _check_local(module: object, data_loader: object) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import Any, ClassVar
 
+from syft.display.facts import FactList, Shown
 from syft.dp.accounting.accountant import Accountant
 from syft.dp.accounting.events import GaussianNoise, PoissonSampled
 from syft.dp.accounting.neighbours import Neighbours
@@ -19,7 +20,7 @@ _MOST_EVENTS = 1000
 
 
 @dataclasses.dataclass(frozen=True)
-class SamplePrivacy(SampleSettings):
+class SamplePrivacy(Shown, SampleSettings):
     """Hides each sample of a data set: the model reveals little about any one of them.
 
     Epsilon compares data sets of the same size that differ in one sample (replace-one row), as queries do.
@@ -46,6 +47,10 @@ class SamplePrivacy(SampleSettings):
     neighbours: ClassVar[Neighbours] = Neighbours.REPLACE_ROW
 
     _by_client: dict[str, Accountant] = dataclasses.field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def _facts(self) -> FactList:
+        shown = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self) if field.repr)
+        return (*shown, ("neighbours", str(self.neighbours)))
 
     def cost(
         self, size: int, batch_size: int = 32, epochs: int = 1, rounds: int = 1, max_nr_batches: int = -1

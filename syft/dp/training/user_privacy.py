@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from syft.display.facts import FactList, Shown
 from syft.dp.accounting.accountant import Accountant, noise_for
 from syft.dp.accounting.events import Approximate, GaussianNoise, PoissonSampled
 from syft.dp.accounting.neighbours import Neighbours
@@ -42,7 +43,7 @@ _PLANNED, _ENDED = 0.1, 0.5
 _LEAST_SECURE = 3
 
 
-class UserPrivacy:
+class UserPrivacy(Shown):
     """Hides each client of a run: the model reveals little about its participation and its data.
 
     Pass it to `sy.federated.run` as `privacy`. The guarantee is for the model, not for the participants of a round,
@@ -300,6 +301,10 @@ class UserPrivacy:
                 f"now it is {self.clients} and {self.rate or 0.0:g}. Resume it with the same clients."
             )
         self.noise_multiplier, self._spent = noise, spent
+
+    def _facts(self) -> FactList:
+        spent = self.epsilon if len(self._spent) else None
+        return (*self.settings().items(), ("spent epsilon", spent), ("neighbours", str(self.neighbours)))
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value:g}" for name, value in self.settings().items() if value is not None)

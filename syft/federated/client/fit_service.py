@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils.data import TensorDataset
 
+from syft._suggestions import did_you_mean
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import NotPermittedError, TrainingError
@@ -113,7 +114,7 @@ class FitService:
             keys = [*self.datasets, *stored_keys(self.worker)]
             names = ", ".join(map(repr, keys[:_SHOWN])) or "none"
             raise TrainingError(
-                f"Worker {self._name!r} has no data set {key!r:.50}; it has: {names}. "
+                f"Worker {self._name!r} has no data set {key!r:.50}; it has: {names}.{did_you_mean(key, keys)} "
                 "Its owner adds one with worker.add_dataset(dataset, key)."
             )
         return found

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from syft._suggestions import one_of
 from syft.core.context import local_worker
-from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
+from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id, short_id
 from syft.core.object import AbstractObject
+from syft.display.facts import FactList, Shown
 from syft.exceptions import SerdeError, TrainingError
 from syft.federated.client.dp_settings import SampleSettings, settings_from
 from syft.messaging import message as m
@@ -52,7 +54,7 @@ class Sent(NamedTuple):
     loss_fn: Any
 
 
-class TrainConfig(AbstractObject):
+class TrainConfig(Shown, AbstractObject):
     """A model, a loss and training settings. Once sent to a worker, `worker.fit(key)` trains with them.
 
     The model and the loss are plans, which every worker accepts, or script modules and functions, which are code and
@@ -150,7 +152,7 @@ class TrainConfig(AbstractObject):
             raise TrainingError("shuffle of a TrainConfig must be True or False.")
         if type(self.optimizer) is not str or self.optimizer not in KINDS:
             raise TrainingError(
-                f"The optimizer {self.optimizer!r:.50} is unknown. Use one of {', '.join(sorted(KINDS))}."
+                f"The optimizer {self.optimizer!r:.50} is unknown. {one_of(self.optimizer, sorted(KINDS))}"
             )
         settings = self.optimizer_args
         if type(settings) is not dict or len(settings) > MAX_SETTINGS or not all(map(_is_setting, settings.items())):
@@ -251,11 +253,17 @@ class TrainConfig(AbstractObject):
             raise TrainingError("This TrainConfig was not sent to that worker. Call config.send(worker) first.")
         return getattr(sent, name).get()
 
-    def __repr__(self) -> str:
-        return (
-            f"<TrainConfig id:{self.id} epochs:{self.epochs} batch_size:{self.batch_size} "
-            f"optimizer:{self.optimizer} {self.optimizer_args}>"
-        )
+    def _facts(self) -> FactList:
+        yield from (("id", short_id(self.id)), ("epochs", self.epochs), ("batch_size", self.batch_size))
+        settings = ", ".join(f"{name}={value}" for name, value in self.optimizer_args.items())
+        yield "optimizer", f"{self.optimizer}({settings})"
+        if self.max_nr_batches >= 0:
+            yield "max_nr_batches", self.max_nr_batches
+        yield from (("shuffle", self.shuffle), ("privacy", None if self.privacy is None else repr(self.privacy)))
+        for name, part, there in (("model", self.model, self._model_id), ("loss_fn", self.loss_fn, self._loss_fn_id)):
+            kind = getattr(part, "name", None) or type(part).__name__
+            yield name, kind if part is not None else None if there is None else f"at the worker, {short_id(there)}"
+        yield "sent to", ", ".join(map(str, self._sent))
 
     # --- serialization --------------------------------------------------------------------------------------
 

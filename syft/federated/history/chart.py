@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import itertools
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ _COLUMNS = 2
 _COLORS = ("#1f6fb4", "#c4461c", "#2f855a", "#7b4fa3", "#a06a00", "#b0306a")
 _MOST_POINTS = 2000  # of one line: more is not visible
 _MOST_DOTS = 40
+# Colours of a file, which pages replace; quotes in texts of users are escaped.
+_BACKGROUND = re.compile(r'<rect [^>]*fill="#ffffff"/>')
+_TEXT_COLORS = re.compile(r'(fill|stroke)="#(?:222222|444444|666666)"')
 _LARGEST, _SMALLEST = 1e150, 1e-150  # axes can't show values beyond these
 
 
@@ -38,8 +42,18 @@ class Chart:
             )
         file.write_text(self.svg, encoding="utf-8")
 
+    def inline(self) -> str:
+        """Return the chart for a page: in the text colour of the page, on its background. A file has its own."""
+        svg = _BACKGROUND.sub("", self.svg)
+        svg = svg.replace('stroke="#e2e2e2"', 'stroke="currentColor" stroke-opacity="0.2"')
+        svg = _TEXT_COLORS.sub(r'\1="currentColor"', svg)
+        return f"<div style='color:var(--jp-ui-font-color1,inherit);background:transparent'>{svg}</div>"
+
     def _repr_svg_(self) -> str:
         return self.svg
+
+    def _repr_html_(self) -> str:
+        return self.inline()
 
     def __repr__(self) -> str:
         return f"<Chart of {len(self.svg)} characters of SVG>"

@@ -11,7 +11,9 @@ from typing import Any, overload
 
 import torch
 
+from syft._suggestions import did_you_mean
 from syft.display import grid_html
+from syft.display.facts import FactList, Shown
 from syft.exceptions import FederatedError, TrainingError
 from syft.federated.history.chart import draw
 from syft.federated.history.page import RunView, save_page
@@ -30,7 +32,7 @@ _COUNTS = ("number", "asked", "answered", "failed", "bytes_out", "bytes_in")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class RoundRecord:
+class RoundRecord(Shown):
     """The record of one round.
 
     Attributes:
@@ -75,6 +77,13 @@ class RoundRecord:
         found["reasons"] = _short(self.reasons)
         for name, value in found.items():
             object.__setattr__(self, name, value)
+
+    def _title(self) -> str:
+        return f"round {self.number}"
+
+    def _facts(self) -> FactList:
+        units = {"bytes_out": size_text(self.bytes_out), "bytes_in": size_text(self.bytes_in)}
+        return ((name, units.get(name, value)) for name, value in self.row().items() if name != "round")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain values."""
@@ -149,7 +158,9 @@ class History(Sequence[RoundRecord]):
     def metric(self, name: str) -> list[float]:
         """Return one metric of `evaluate`, round by round; NaN where it is missing."""
         if name not in self.metrics:
-            raise TrainingError(f"There is no metric {name!r:.40}. Available: {', '.join(self.metrics) or 'none'}.")
+            known = ", ".join(self.metrics) or "none"
+            hint = did_you_mean(name, self.metrics)
+            raise TrainingError(f"There is no metric {name!r:.40}.{hint} Available: {known}.")
         return [record.metrics.get(name, math.nan) for record in self._records]
 
     def rows(self) -> list[dict[str, Any]]:
@@ -213,7 +224,8 @@ class History(Sequence[RoundRecord]):
         rows = self.rows()
         columns = [key for key in (rows[0] if rows else {"loss": None}) if key not in ("round", "reasons")]
         if name not in columns:
-            raise TrainingError(f"There is no column {name!r:.40} to plot. Available: {', '.join(columns)}.")
+            hint = did_you_mean(name, columns)
+            raise TrainingError(f"There is no column {name!r:.40} to plot.{hint} Available: {', '.join(columns)}.")
         return [(row["round"], math.nan if row[name] is None else float(row[name])) for row in rows]
 
     def save(self, path: Any) -> None:
@@ -250,7 +262,7 @@ class History(Sequence[RoundRecord]):
             title = f"{title}; the last {len(rows)} rounds, .rows() has all"
         columns = [name for name in (rows[-1] if rows else ()) if any(row[name] not in (None, "") for row in rows)]
         table = grid_html(title, columns, [[_cell(name, row[name]) for name in columns] for row in rows])
-        return f"<div>{self.plot().svg}</div>{table}" if self.usual() else table
+        return f"{self.plot().inline()}{table}" if self.usual() else table
 
 
 def _cell(name: str, value: Any) -> str:

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
+from syft.display.facts import FactList, Shown
 from syft.exceptions import TrainingError
 from syft.federated.client.secure_aggregation.packing import check_range
 from syft.federated.client.secure_aggregation.participants import MAX_CLIENTS, MIN_CLIENTS
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class SecureAggregation:
+class SecureAggregation(Shown):
     """Lets the server of a run see only the sum of the clients' results.
 
     Clients mask their results such that masks cancel in the sum. If clients drop out, the others help to remove their
@@ -62,6 +63,9 @@ class SecureAggregation:
             )
         if type(self.timeout) not in (int, float) or not 0 < self.timeout < math.inf:
             raise TrainingError("timeout of SecureAggregation must be a positive number of seconds.")
+
+    def _facts(self) -> FactList:
+        return ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
 
     def threshold_of(self, clients: int) -> int:
         """Return the threshold for a number of clients."""

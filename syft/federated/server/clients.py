@@ -18,6 +18,7 @@ from torch.utils.data import TensorDataset
 from syft.config import override
 from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER
+from syft.display.facts import FactList, Shown, rows_of
 from syft.exceptions import FederatedError, TrainingError
 from syft.federated.client.payload import Payload
 from syft.federated.client.session import CLIENT_CALL, ClientSession
@@ -31,7 +32,7 @@ from syft.workers.virtual import VirtualWorker
 MAX_RUNS = 16
 
 
-class WorkerClient:
+class WorkerClient(Shown):
     """A worker and a data set at it: its key, or pointers to samples and targets."""
 
     def __init__(self, worker: Any, data: Any) -> None:
@@ -55,7 +56,16 @@ class WorkerClient:
         return contents
 
     def __repr__(self) -> str:
-        return f"<WorkerClient {self.name!r}>"
+        return f"<WorkerClient {self.name!r}, {self._data_text()}>"
+
+    def _data_text(self) -> str:
+        if self._pointers is None:
+            return f"data set {self._data[0]!r}"
+        count = rows_of(self._pointers[0])
+        return "pointers to its data" if count is None else f"{count} samples"
+
+    def _facts(self) -> FactList:
+        return (("name", self.name), ("worker", repr(self.worker)), ("data", self._data_text()))
 
 
 class ClientStateCache:
@@ -81,7 +91,7 @@ class ClientStateCache:
             self._runs.popitem(last=False)
 
 
-class LocalClient:
+class LocalClient(Shown):
     """A client whose data is in this process, for simulations and tests.
 
     The clients of a simulation share `memories`, their state from round to round.
@@ -103,6 +113,10 @@ class LocalClient:
             return session.call(name, payload)
         finally:
             self._memories.keep(session)
+
+    def _facts(self) -> FactList:
+        kind = type(self.dataset).__name__
+        return (("name", self.name), ("samples", len(self.dataset)), ("data", kind), ("place", "this process"))
 
     def __repr__(self) -> str:
         return f"<LocalClient {self.name!r}, {len(self.dataset)} samples>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from syft.display.facts import FactList, Shown
 from syft.federated.history.page import RunView, save_page
 from syft.federated.history.records import History
 from syft.federated.history.round_outcome import shortened
@@ -15,7 +16,7 @@ _SHOWN = 160
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Result:
+class Result(Shown):
     """The result of a run.
 
     Attributes:
@@ -52,6 +53,18 @@ class Result:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def _title(self) -> str:
+        return f"Result of {self.rounds} round{'s'[: self.rounds != 1]}"
+
+    def _facts(self) -> FactList:
+        yield "model", type(self.model).__name__
+        yield from ((f"epsilon ({unit})", spent) for unit, spent in self.epsilons.items())
+        yield "ended early", self.ending
+        yield "live page", None if self.page is None else self.page.url
+
+    def _repr_html_(self) -> str:
+        return f"<div>{Shown._repr_html_(self)}{self.history._repr_html_()}</div>"
 
     def __repr__(self) -> str:
         spent = "".join(f", epsilon {spent:.3g} ({unit})" for unit, spent in self.epsilons.items())

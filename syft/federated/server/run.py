@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from syft._suggestions import suggests_keywords
 from syft.exceptions import FederatedError, TrainingError
 from syft.federated.client.rng import undisturbed
 from syft.federated.history.round_outcome import error_text
@@ -30,6 +31,7 @@ from syft.federated.strategies.strategy import Strategy
 from syft.messaging.plan.plan import Plan
 
 
+@suggests_keywords
 def run(
     strategy: Strategy | str,
     clients: object,

@@ -8,13 +8,15 @@ from typing import Any, overload
 import torch
 from torch.utils.data import TensorDataset
 
+from syft._suggestions import did_you_mean
+from syft.display.facts import FactList, Shown
 from syft.exceptions import TrainingError
 from syft.federated.client.training_loop import pair_of
 from syft.federated.partition import partition_of
 from syft.federated.server.clients import ClientStateCache, LocalClient
 
 
-class Simulation(Sequence[Any]):
+class Simulation(Shown, Sequence[Any]):
     """Clients by index, each with a part of a data set.
 
     The parts are views of one data set: a client that is not chosen uses only its row indices.
@@ -83,6 +85,10 @@ class Simulation(Sequence[Any]):
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    def _facts(self) -> FactList:
+        yield from (("clients", len(self)), ("samples", len(self.targets)), ("partition", repr(self.partition)))
+        yield "runs", "in this process" if self.pool is None else f"on {self.pool!r}"
+
     def __repr__(self) -> str:
         where = "" if self.pool is None else f" on {self.pool!r}"
         return f"<Simulation of {len(self)} clients with {len(self.targets)} samples, {self.partition!r}{where}>"
@@ -103,10 +109,12 @@ def two_tensors(dataset: Any) -> tuple[torch.Tensor, torch.Tensor]:
 def _pool(backend: str | None, simulation: Simulation, options: dict[str, Any]) -> Any:
     if backend is None:
         if options:
-            raise TypeError(f"A simulation without a backend does not accept {', '.join(sorted(options))}.")
+            hint = did_you_mean(min(options), ("dataset", "clients", "partition", "seed", "backend"))
+            raise TypeError(f"A simulation without a backend does not accept {', '.join(sorted(options))}.{hint}")
         return None
     if backend == "ray":
         from syft.federated.server.ray.pool import RayPool
 
         return RayPool(simulation, **options)
-    raise ValueError(f"The backend {backend!r:.50} is unknown. Use None (this process) or 'ray'.")
+    hint = did_you_mean(backend, ["ray"])
+    raise ValueError(f"The backend {backend!r:.50} is unknown.{hint} Use None (this process) or 'ray'.")

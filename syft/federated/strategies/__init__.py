@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from syft._suggestions import one_of
 from syft.exceptions import TrainingError
 from syft.federated.strategies.averaging import FedAdam, FedAvg, FedAvgM, FedProx, FedYogi
 from syft.federated.strategies.robust import FedMedian, Krum, TrimmedMean
@@ -34,7 +35,7 @@ def strategy_of(value: object) -> Strategy:
     kind = STRATEGIES.get(value.lower()) if isinstance(value, str) else value
     if not (isinstance(kind, type) and issubclass(kind, Strategy)):
         raise TrainingError(
-            f"The strategy {value!r:.50} is unknown. Use one of {', '.join(STRATEGIES)}, "
-            "or pass one with its settings: FedProx(mu=0.1)."
+            f"The strategy {value!r:.50} is unknown. {one_of(value, STRATEGIES)} "
+            "Or pass one with its settings: FedProx(mu=0.1)."
         )
     return kind()

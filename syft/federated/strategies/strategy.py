@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from syft.display.facts import FactList, Shown
 from syft.federated.client.state_vector import StateLayout
 
 
@@ -60,7 +61,7 @@ class Total:
     extras: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
 
 
-class Strategy:
+class Strategy(Shown):
     """Defines how clients train, and how their results become the next model.
 
     A strategy belongs to one run. Override `modifiers` to change the clients' training, and `apply` if the mean of the
@@ -115,6 +116,9 @@ class Strategy:
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state`."""
+
+    def _facts(self) -> FactList:
+        return (("name", self.name or type(self).__name__), *self.settings().items())
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())

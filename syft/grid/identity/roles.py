@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 
+from syft._suggestions import did_you_mean
 from syft.exceptions import AccountError
 
 OWNER = "owner"
@@ -37,7 +38,7 @@ def check_role(role: object) -> str:
         AccountError: it does not exist.
     """
     if type(role) is not str or role not in ROLES:
-        raise AccountError(f"Unknown role. Use one of: {', '.join(ROLES)}.")
+        raise AccountError(f"Unknown role.{did_you_mean(role, ROLES)} Use one of: {', '.join(ROLES)}.")
     return role
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from syft._suggestions import did_you_mean
 from syft.core.trees import iter_tensors
 from syft.exceptions import PlanMismatchError
 from syft.hook.syft_tensor import SyftTensor
@@ -65,7 +66,8 @@ def match(name: str, arguments: tuple[Argument, ...], args: tuple[Any, ...], kwa
     remaining = dict(kwargs)
     unknown = sorted(remaining.keys() - {argument.name for argument in arguments})
     if unknown:
-        raise TypeError(f"The plan {name!r} has no argument {', '.join(unknown)}.")
+        hint = did_you_mean(unknown[0], [argument.name for argument in arguments])
+        raise TypeError(f"The plan {name!r} has no argument {', '.join(unknown)}.{hint}")
     inputs: list[Any] = []
     for number, argument in enumerate(arguments):
         label = argument.name or f"number {number}"

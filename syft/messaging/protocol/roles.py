@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from syft._suggestions import did_you_mean
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
 from syft.core.labels import check_labels
@@ -80,9 +81,10 @@ class RoleProtocol(AbstractProtocol):
         """Return the value of each role, () for one that has none; `what` names them in errors."""
         unknown = set(values or ()) - set(self.roles)
         if unknown:
+            named = sorted(map(str, unknown))
             raise ValueError(
-                f"{what} names {', '.join(sorted(map(str, unknown)))}; "
-                f"the roles of {self.name} are {', '.join(self.roles)}."
+                f"{what} names {', '.join(named)}; "
+                f"the roles of {self.name} are {', '.join(self.roles)}.{did_you_mean(named[0], self.roles)}"
             )
         return [(role, (values or {}).get(role, ())) for role in self.roles]
 

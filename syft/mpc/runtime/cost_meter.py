@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
+from syft.display.facts import FactList, Shown
 
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
@@ -23,7 +24,7 @@ MAX_NOTED = 1 << 16
 
 
 @dataclasses.dataclass(slots=True, repr=False)
-class RunCost:
+class RunCost(Shown):
     """The cost of runs, at one party or at all parties of this process.
 
     Attributes:
@@ -44,6 +45,10 @@ class RunCost:
         """Add the cost of other runs."""
         for field in dataclasses.fields(RunCost):
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+
+    def _facts(self) -> FactList:
+        yield from (("runs", self.runs), ("rounds", self.rounds), ("seconds", self.seconds))
+        yield from (("bytes a party", self.bytes), ("bytes dealt", self.dealt))
 
     def __repr__(self) -> str:
         return f"<{self.runs} runs, {self.rounds} rounds, {self.bytes} bytes a party, {self.dealt} bytes dealt>"

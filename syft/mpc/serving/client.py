@@ -16,6 +16,7 @@ import torch
 from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.tensor import AbstractTensor
+from syft.display.facts import FactList, Shown
 from syft.exceptions import (
     ModelError,
     ObjectNotFoundError,
@@ -195,7 +196,7 @@ def add_results(
 # --- by invitation ------------------------------------------------------------------------------------------------
 
 
-class ModelClient:
+class ModelClient(Shown):
     """A client of one served model.
 
     Args:
@@ -300,6 +301,9 @@ class ModelClient:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    def _facts(self) -> FactList:
+        return self._invitation._facts() if self._invitation else (("state", "not connected"),)
 
     def __repr__(self) -> str:
         return f"<ModelClient of {self._invitation!r}>" if self._invitation else "<ModelClient, not connected>"

@@ -12,6 +12,7 @@ import dataclasses
 import json
 
 from syft.core.id_provider import ObjectId, is_id
+from syft.display.facts import FactList, Shown
 from syft.exceptions import SyftError
 from syft.mpc.serving.tensor_encoding import Encodings, read_rows, shapes_of, show_shapes, write_rows
 from syft.workers.transport.handshake import TOKEN_BYTES, Address
@@ -34,7 +35,7 @@ class ServingParty:
 
 
 @dataclasses.dataclass(frozen=True)
-class Invitation:
+class Invitation(Shown):
     """The name, parties, encodings and secrets that a client needs to query a served model.
 
     Attributes:
@@ -70,6 +71,13 @@ class Invitation:
         takes, gives = (show_shapes(shapes_of(side)) for side in (self.inputs, self.outputs))
         count = "any number of" if self.requests is None else self.requests
         return f"<Invitation to a model at {places}: {takes} -> {gives}, {count} requests>"
+
+    def _facts(self) -> FactList:
+        yield from (("parties", ", ".join(str(server.id) for server in self.servers)), ("dealer", self.provider))
+        yield from (
+            (name, show_shapes(shapes_of(side))) for name, side in (("takes", self.inputs), ("gives", self.outputs))
+        )
+        yield "requests", "any number" if self.requests is None else self.requests
 
     def to_text(self) -> str:
         """Return the invitation as one line of text, with its secrets: send it to the client only."""

@@ -25,7 +25,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from syft._suggestions import suggests_keywords
 from syft.core.id_provider import ObjectId
+from syft.display.facts import FactList, Shown
 from syft.exceptions import SyftError
 from syft.hook import base
 from syft.messaging.message import Operation
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 
+@suggests_keywords
 def serve(
     model: Model, in_shape: InputShape, num_requests: int | None = None, answer: Answer | None = None
 ) -> ServedModel:
@@ -64,7 +67,7 @@ def serve(
     return ServedModel(record_model(model, in_shape, answer), num_requests)
 
 
-class ServedModel:
+class ServedModel(Shown):
     """A model that parties serve; its owner invites clients, and stops it."""
 
     def __init__(self, recorded: RecordedModel, num_requests: int | None) -> None:
@@ -185,6 +188,13 @@ class ServedModel:
 
     def __exit__(self, *exception: object) -> None:
         self.stop()
+
+    def _facts(self) -> FactList:
+        yield from (("parties", ", ".join(str(worker.id) for worker in self._workers)), ("dealer", self._provider))
+        yield from (
+            (name, show_shapes(shapes_of(side))) for name, side in (("takes", self.inputs), ("gives", self.outputs))
+        )
+        yield from (("state", "stopped" if self._is_stopped else "serving"), ("invitations", len(self._invitations)))
 
     def __repr__(self) -> str:
         places = ", ".join(str(worker.id) for worker in self._workers)

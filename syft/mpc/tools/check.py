@@ -27,6 +27,7 @@ import torch
 
 from syft.core.tensor import AbstractTensor
 from syft.core.trees import iter_tensors, map_tensors
+from syft.display import grid_html
 from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.hook import base
 from syft.hook.syft_tensor import SyftTensor
@@ -36,6 +37,8 @@ from syft.mpc.program.inputs import link_of, spec_of
 from syft.mpc.runtime import recording
 from syft.mpc.tools.module_inputs import examples_for, guesses
 from syft.tensors.precision import FixedPrecisionTensor
+
+_COLUMNS: tuple[str, ...] = ("where", "module", "what", "instead")
 
 
 @dataclasses.dataclass(repr=False, eq=False)
@@ -73,11 +76,19 @@ class Report:
             )
         return "\n".join(rows)
 
+    def _repr_html_(self) -> str:
+        head, _, rest = repr(self).partition("\n")
+        unseen = rest.rpartition("\n")[2] if self.unseen and self.problems else ""
+        return grid_html(f"{head} {unseen}".strip(), _COLUMNS if self.problems else (), _cells(self.problems))
+
+
+def _cells(problems: list[Problem]) -> list[tuple[str, ...]]:
+    return [(p.path or "(the model)", p.module, p.operation, p.instead) for p in problems]
+
 
 def table_of(problems: list[Problem]) -> str:
     """Render problems as a table."""
-    rows = [("where", "module", "what", "instead")]
-    rows += [(p.path or "(the model)", p.module, p.operation, p.instead) for p in problems]
+    rows = [_COLUMNS, *_cells(problems)]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     cells = [[cell.ljust(width) for cell, width in zip(row, widths, strict=False)] + [row[3]] for row in rows]
     return "\n".join(("  " + "  ".join(row)).rstrip() for row in cells)

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from syft._suggestions import did_you_mean, suggests_keywords
 from syft.core.observers import watching
 from syft.display import grid_html, grid_text
 from syft.exceptions import SyftError
@@ -186,7 +187,8 @@ class Profile(cost_meter.Meter):
 
 def _check_group(by: str) -> None:
     if by not in (*GROUPS, "protocol"):
-        raise SyftError(f"A profile is grouped by one of {', '.join(GROUPS)} and protocol, got {str(by)[:40]!r}.")
+        hint = did_you_mean(by, (*GROUPS, "protocol"))
+        raise SyftError(f"A profile is grouped by one of {', '.join(GROUPS)} and protocol, got {str(by)[:40]!r}.{hint}")
 
 
 def _total(lines: list[ProfileRow]) -> ProfileRow:
@@ -217,6 +219,7 @@ def _size(count: int) -> str:
     return f"{count / 1e3:.1f} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"
 
 
+@suggests_keywords
 def profile(by: str = "call", show: bool = True) -> Profile:
     """Measure what encrypted operations cost inside a `with` block, and print it as a table at its end.
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 
+from syft._suggestions import suggests_keywords
 from syft.core.observers import unwatched, watching
 from syft.core.trees import iter_tensors
 from syft.display import grid_html, grid_text
@@ -318,6 +319,7 @@ def _no_room(limit: float, factor: int) -> str:
     return f"{before}: with this format it must stay below {limit:.4g}. Use fewer digits, or scale the values down."
 
 
+@suggests_keywords
 def validate(tolerance: float | None = None, accumulated: float | None = None, raises: bool = True) -> Validation:
     """Compare each encrypted operation with its plaintext, and report the first that drifts.
 

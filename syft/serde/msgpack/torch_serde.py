@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.jit._trace import TopLevelTracedModule
 
+from syft._suggestions import one_of
 from syft.codes import TENSOR_SERIALIZATION
 from syft.exceptions import SerdeError
 from syft.serde.buffer import Buffer, as_view, element_count
@@ -97,7 +98,7 @@ STRATEGIES: dict[str, Strategy] = {
 def _strategy(name: object) -> Strategy:
     strategy = STRATEGIES.get(name) if isinstance(name, str) else None
     if strategy is None:
-        raise SerdeError(f"There is no tensor format {str(name)[:40]!r}. Choose one of {tuple(STRATEGIES)}.")
+        raise SerdeError(f"There is no tensor format {str(name)[:40]!r}. {one_of(name, STRATEGIES)}")
     return strategy
 
 

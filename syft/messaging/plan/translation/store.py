@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from syft._suggestions import one_of
 from syft.exceptions import MalformedPlanError, SerdeError
 from syft.messaging.plan.translation.export import PlanTranslatorExport
 from syft.messaging.plan.translation.torchscript import PlanTranslatorTorchscript
@@ -17,7 +18,7 @@ def _translator_of(kind: object) -> Any:
     """Return a translator by its class, the name of its kind, or a member of TranslationTarget."""
     name = kind.value if isinstance(kind, TranslationTarget) else getattr(kind, "kind", kind)
     if type(name) is not str or name not in KINDS:
-        raise ValueError(f"There is no translation {str(name)[:60]!r}. Choose one of {', '.join(KINDS)}.")
+        raise ValueError(f"There is no translation {str(name)[:60]!r}. {one_of(name, KINDS)}")
     return KINDS[name]
 
 

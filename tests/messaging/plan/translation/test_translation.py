@@ -193,7 +193,7 @@ def test_other_numbers_are_noticed(hook, monkeypatch):
 
 def test_errors_for_bad_input(hook):
     plan = built(MLP, 4, 6)
-    with pytest.raises(ValueError, match="no translation 'onnx'. Choose one of torchscript, torch.export"):
+    with pytest.raises(ValueError, match="no translation 'onnx'. Use one of torchscript, torch.export"):
         plan.add_translation("onnx")
     with pytest.raises(KeyError, match="has no translation 'torchscript'"):
         plan.get_translation("torchscript")
