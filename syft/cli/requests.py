@@ -41,9 +41,11 @@ def show_request(
     target: Target = NO_TARGET,
     as_json: Json = False,
 ) -> None:
-    """Show a request: its user, its reason, and the code that leads to the result."""
+    """Show a request: its user, its reason, the code that leads to the result, and what it reveals."""
     path = f"requests/{quoted(request_id)}"
     row = request(target, "POST", f"{path}/verify", {}) if verify else request(target, "GET", path)
+    if row["review"] is None and row["size"] is not None:
+        row = request(target, "POST", f"{path}/review", {})
     if as_json:
         give(row)
         return
@@ -58,6 +60,30 @@ def show_request(
     for line in row["code"].split("\n"):
         say(f"    {line}")
     say(_verdict(row))
+    if row["review"] is not None:
+        _show_review(row["review"])
+
+
+def _show_review(review: dict[str, Any]) -> None:
+    for part in review["preview"]:
+        say(f"Preview: {_preview(part)}")
+    for warned in review["warnings"]:
+        say(f"WARNING: {warned['text']}")
+    if not review["warnings"]:
+        say("No warnings.")
+    for text in review["notes"]:
+        say(f"    {text}")
+
+
+def _preview(part: dict[str, Any]) -> str:
+    """Return one line about an object of a sealed copy: its values, or their statistics."""
+    name = f"{part['kind']} {shape_of(part.get('shape'))}"
+    if "values" in part:
+        values = [f"{value:.6g}" if isinstance(value, float) else str(value) for value in part["values"]]
+        return f"{name}: {', '.join(values)}"
+    if "mean" in part:
+        return f"{name}: " + ", ".join(f"{key} {part[key]:.6g}" for key in ("min", "mean", "max", "std"))
+    return f"{name}: no numbers"
 
 
 def _verdict(row: dict[str, Any]) -> str:
