@@ -42,9 +42,11 @@ def show_request(
     target: Target = NO_TARGET,
     as_json: Json = False,
 ) -> None:
-    """Show a request. Prints its user, its reason, and the code that leads to the result."""
+    """Show a request. Prints its user, its reason, the code that leads to the result, and what it reveals."""
     path = f"requests/{quoted(request_id)}"
     row = request(target, "POST", f"{path}/verify", {}) if verify else request(target, "GET", path)
+    if row["review"] is None and row["size"] is not None:
+        row = request(target, "POST", f"{path}/review", {})
     if as_json:
         give(row)
         return

@@ -79,6 +79,7 @@ def start(
     step_seconds: Annotated[
         float | None, typer.Option(min=0, help="Planned seconds of one step of private training; measured by default.")
     ] = None,
+    min_rows: Annotated[int, typer.Option(min=1, help="Warn of results that depend on fewer rows of data.")] = 10,
     grace: Annotated[float, typer.Option(min=0, help="Seconds that a lost session is kept.")] = 60.0,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that torch uses.")] = None,
     trust_script_modules: Annotated[

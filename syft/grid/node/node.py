@@ -177,9 +177,13 @@ class Node(GridServer):
         return supervisor
 
     def _forget_copy(self, request_id: str) -> None:
-        """Delete the sealed copy of a request, and the calls that lead to it."""
-        for prefix in (SEALED, SLICE):
-            self.object_manager.discard(f"{prefix}{request_id}")
+        """Delete the sealed copy of a request, and the calls that lead to it unless the result was released.
+
+        Reviews of later requests compare them with every release, also with those that are over.
+        """
+        self.object_manager.discard(f"{SEALED}{request_id}")
+        if self.policy.requests.find(request_id)["scope"] is None:
+            self.object_manager.discard(f"{SLICE}{request_id}")
 
     def _store(self) -> str:
         """Return the location of the store; a temporary folder if the node has none."""

@@ -46,6 +46,7 @@ class Settings(ServerSettings):
             `max_user_bytes` plus 4 GiB.
         call_seconds: CPU time, and elapsed time, that one call may take.
         step_seconds: the planned duration of one step of private training; None: measured with made-up samples.
+        min_rows: the number of rows that a requested result must depend on; reviews warn of less.
         threads: the number of torch threads; None: torch's default.
         trust_script_modules: load script modules from users. They are programs, not limited to the allowed calls;
             they run in the confined processes of users.
@@ -75,6 +76,7 @@ class Settings(ServerSettings):
     max_process_memory: int | None = None
     call_seconds: float = 600.0
     step_seconds: float | None = None
+    min_rows: int = 10
     threads: int | None = None
     trust_script_modules: bool = False
 
@@ -85,6 +87,8 @@ class Settings(ServerSettings):
             raise SyftError(
                 "A node with a database as its store needs a folder for its key and users: pass home (--home FOLDER)."
             )
+        if self.min_rows < 1:
+            raise SyftError(f"min_rows must be at least 1, got {self.min_rows}.")
         self.check_access()
 
     @property

@@ -10,6 +10,7 @@ from syft.core.labels import one_line, printable
 from syft.display import table_html
 from syft.exceptions import SyftError
 from syft.grid.owner.api import NodeApi, quoted
+from syft.grid.owner.review_text import review_lines
 from syft.grid.owner.rows import GrantedRequest
 from syft.grid.owner.tables import Columns, Listing, RowTable
 from syft.grid.owner.texts import moment, seconds_of, shape_of
@@ -38,6 +39,7 @@ class ReleaseRequest:
         verified: whether running the code again gave the same value; None: not tried.
         size: bytes of the sealed copy; None if there is none.
         failure: why there is no sealed copy.
+        review: what the result reveals: `warnings`, `notes`, a `preview`; None: not reviewed.
         specs: kind, dtype and shape of each object in the sealed copy.
     """
 
@@ -59,6 +61,7 @@ class ReleaseRequest:
     verified: bool | None
     size: int | None
     failure: str
+    review: dict[str, Any] | None
     specs: list[str]
     _api: NodeApi | None = dataclasses.field(default=None, repr=False, compare=False)
 
@@ -90,6 +93,10 @@ class ReleaseRequest:
     def verify(self) -> Self:
         """Run the code again at the node and compare the result with the sealed copy; `verified` has the outcome."""
         return self._decide("verify", {})
+
+    def run_review(self) -> Self:
+        """Look at the node for what the result reveals, such as single rows; `review` has the outcome."""
+        return self._decide("review", {})
 
     def refresh(self) -> Self:
         """Read the request again."""
@@ -145,13 +152,15 @@ class ReleaseRequest:
         """Return the request as lines of text, with its code."""
         facts = [f"{name}: {one_line(text)}" for name, text in self.facts()]
         code = [f"    {printable(line)}" for line in self.code.split("\n")]
-        return [self.question, *facts, *code, *([self.verdict] if self.verdict else [])]
+        verdict = [self.verdict] if self.verdict else []
+        return [self.question, *facts, *code, *verdict, *map(printable, review_lines(self.review))]
 
     def __repr__(self) -> str:
         return "\n".join(self.lines())
 
     def _repr_html_(self) -> str:
         about = [*self.facts(), *([("Verified", self.verdict)] if self.verdict else [])]
+        about += [("Review", line) for line in review_lines(self.review)]
         return f"{table_html(self.question, about)}<pre>{html.escape(printable(self.code))}</pre>"
 
 

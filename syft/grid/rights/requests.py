@@ -115,8 +115,8 @@ class Requests:
         row = {
             **dataclasses.asdict(subject), "at": self._clock(), "user": user, "reason": reason, "sealed": sealed,
             "tags": sorted(bounded(tag, 60) for tag in subject.tags[:20]), "failure": bounded(failure, 2000),
-            "specs": [bounded(one, 200) for one in specs], "verified": None, "status": PENDING, "decided_at": None,
-            "decided_by": None, "answer": "", "scope": None, "expires_at": None,
+            "specs": [bounded(one, 200) for one in specs], "verified": None, "review": None,
+            "status": PENDING, "decided_at": None, "decided_by": None, "answer": "", "scope": None, "expires_at": None,
         }  # fmt: skip
         row["id"] = self._records.append(row)
         self._audit.write(user, "request", subject.object, "request", None, reason, row["id"])
@@ -225,6 +225,12 @@ class Requests:
     def note_verified(self, request_id: str, verified: bool) -> Row:
         """Store whether replaying the code of a request gave the sealed copy."""
         row = self._records.update(request_id, verified=verified)
+        return self.find(request_id) if row is None else {**row, "status": self.status_of(row)}
+
+    def note_review(self, request_id: str, review: Row) -> Row:
+        """Store the outcome of a review, for the owner: warnings, notes and a preview of the sealed copy."""
+        verified = {} if review["verified"] is None else {"verified": review["verified"]}
+        row = self._records.update(request_id, review={**review, "at": self._clock()}, **verified)
         return self.find(request_id) if row is None else {**row, "status": self.status_of(row)}
 
     def expire(self) -> None:

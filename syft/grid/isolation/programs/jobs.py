@@ -23,6 +23,7 @@ from syft.grid.isolation.children.worker import NO_LIMIT
 from syft.grid.isolation.processes.channel import Channel
 from syft.grid.isolation.processes.progress import ProgressPage
 from syft.grid.isolation.programs.process import ProgramProcess, job
+from syft.grid.isolation.programs.review import job as _review  # noqa: F401  (registers the job)
 from syft.grid.isolation.records.call_codec import operation_of
 from syft.grid.isolation.records.items import tuples
 from syft.grid.isolation.records.record_reader import read_call, read_slice

@@ -18,7 +18,7 @@ from syft.exceptions import CommandNotAllowedError, IdNotUniqueError, ObjectNotF
 from syft.federated.client.federated_client import FederatedClient
 from syft.grid.isolation.records.call_codec import kind_of, operation_of, read_blob
 from syft.grid.isolation.records.effects import draws
-from syft.grid.isolation.records.records import CallRecord, DeleteRecord, LoadRecord, PutRecord, Record
+from syft.grid.isolation.records.records import Blob, CallRecord, DeleteRecord, LoadRecord, PutRecord, Record
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.message import Operation
 from syft.messaging.mutation import alters
@@ -89,7 +89,7 @@ class Runner:
         if type(record) is CallRecord:
             self._call(operation_of(record, self.worker))
         elif type(record) is PutRecord:
-            self._keep(record.obj_id, read_blob(record.blob, self.worker))
+            self._keep(record.obj_id, self._read(record.blob))
         elif type(record) is LoadRecord:
             if record.obj_id not in self._datasets:
                 raise ObjectNotFoundError(record.obj_id, self.worker, "the data set was not passed to the replay.")
@@ -107,6 +107,9 @@ class Runner:
             for obj_id in operation.return_ids:
                 self.worker.object_store.note_departure(obj_id, cause)
             raise
+
+    def _read(self, blob: Blob) -> Any:
+        return read_blob(blob, self.worker)
 
     def get(self, obj_id: ObjectId) -> Any:
         """Return an object."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
@@ -136,6 +136,23 @@ class DataUsed(BaseModel):
     rows: int | None
 
 
+class ReviewWarning(BaseModel):
+    """A warning about a requested result."""
+
+    kind: str
+    text: str
+
+
+class Review(BaseModel):
+    """The outcome of a review, for owners only: it depends on private values."""
+
+    at: float
+    warnings: list[ReviewWarning]
+    notes: list[str] = Field(description="what was checked, and what could not be checked")
+    preview: list[dict[str, Any]] = Field(description="values, or statistics and a histogram, of each object")
+    compared: list[str] = Field(description="the earlier releases that the result was compared with")
+
+
 class RequestRow(BaseModel):
     """A request for the release of a result."""
 
@@ -168,6 +185,7 @@ class RequestRow(BaseModel):
         default=None, validation_alias="sealed", description="bytes of the sealed copy; null if there is none"
     )
     failure: str = Field(default="", description="why there is no sealed copy")
+    review: Review | None = Field(default=None, description="for owners: what the result reveals; null: not reviewed")
     specs: list[str] = Field(default=[], description="what the sealed copy holds: kind, dtype and shape of each object")
 
 

@@ -11,6 +11,7 @@ from syft.exceptions import StorageError
 from syft.grid.identity.roles import Capability, may
 from syft.grid.isolation.supervisor.plan_calls import verify
 from syft.grid.isolation.supervisor.release_calls import SEALED
+from syft.grid.isolation.supervisor.review_calls import review
 from syft.grid.node.api.access import caller, make_router, needs, refusals
 from syft.grid.node.api.models import Approval, AuditRow, Denial, GrantRow, RequestRow, RowId, Verified
 from syft.grid.rights import AuditError
@@ -47,8 +48,8 @@ def _add_requests(router: APIRouter, node: Node) -> None:
 
 
 def _without_copy(row: dict[str, Any]) -> dict[str, Any]:
-    """Remove fields that depend on the sealed copy, and thus on private values: its size and its failure."""
-    return {**row, "sealed": None, "failure": "", "specs": [], "verified": None}
+    """Remove fields that depend on the sealed copy, and thus on private values: its size, failure and review."""
+    return {**row, "sealed": None, "failure": "", "specs": [], "verified": None, "review": None}
 
 
 def _add_decisions(router: APIRouter, node: Node) -> None:
@@ -73,6 +74,12 @@ def _add_decisions(router: APIRouter, node: Node) -> None:
         """Run the code of a request again, and compare the result with the sealed copy."""
         _find_request(node, request_id)
         return request_row(verify(node.supervisor, request_id, f"{SEALED}{request_id}"))
+
+    @router.post("/requests/{request_id}/review", responses=refusals(400, 404))
+    def review_request(request_id: RowId, principal: Principal = owner) -> RequestRow:
+        """Look for what a result reveals: few rows, copies of rows, differences to earlier releases."""
+        _find_request(node, request_id)
+        return request_row(review(node.supervisor, request_id, principal.user))
 
     @router.post("/requests/{request_id}/deny", responses=refusals(400, 404, 409))
     def deny(given: Denial, request_id: RowId, principal: Principal = owner) -> RequestRow:
@@ -138,4 +145,8 @@ def _add_audit(router: APIRouter, node: Node) -> None:
 
 def request_row(row: dict[str, Any]) -> RequestRow:
     """Return a request in the API's format."""
-    return RequestRow(**row, grants=[row["id"]] if row["status"] in ("approved", "expired") else [])
+    found = row.get("review")
+    shown = None if found is None else {**found, "warnings": [{"kind": k, "text": t} for k, t in found["warnings"]]}
+    return RequestRow(
+        **{**row, "review": shown}, grants=[row["id"]] if row["status"] in ("approved", "expired") else []
+    )
