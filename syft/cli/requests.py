@@ -45,7 +45,7 @@ def show_request(
     """Show a request. Prints its user, its reason, the code that leads to the result, and what it reveals."""
     path = f"requests/{quoted(request_id)}"
     row = request(target, "POST", f"{path}/verify", {}) if verify else request(target, "GET", path)
-    if row["review"] is None and row["size"] is not None:
+    if row["review"] is None and row["size"] is not None and row["status"] in ("pending", "approved"):
         row = request(target, "POST", f"{path}/review", {})
     if as_json:
         give(row)
@@ -69,6 +69,8 @@ def approve(
     if expires is not None:
         body["seconds"] = duration(expires)
     row = request(target, "POST", f"requests/{quoted(request_id)}/approve", body)
+    for warned in (row["review"] or {"warnings": []})["warnings"]:
+        say(f"WARNING: {warned['text']}")
     until = "until it is revoked" if row["expires"] is None else f"until {moment(row['expires'])}"
     say(f"Approved: {row['user']} may fetch the {row['kind']} ({shape_of(row['shape'])}), {until}.")
 
@@ -116,6 +118,7 @@ def show_audit(after: After = 0, limit: Limit = 100, target: Target = NO_TARGET,
         "action": "action",
         "how": "how",
         "allowed": "allowed",
+        "request": "request",
         "object": "object",
         "reason": "reason",
     }

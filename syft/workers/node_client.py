@@ -123,6 +123,18 @@ class NodeClient(WebsocketClientWorker, HostingClient):
             raise SyftError(f"request() requires pointers to objects at {self.id!r}.")
         return request_together(pointers, str(reason), named)
 
+    def find_request(self, request_id: str) -> Request:
+        """Return a request that you made earlier, in this program or another; `request.get()` fetches its copy.
+
+        Args:
+            request_id: its id, `request.id`.
+
+        Raises:
+            ObjectNotFoundError: you made no request with this id.
+        """
+        stream = local_worker().stream_to(self)
+        return Request(stream, stream.request_status(str(request_id)))
+
     def __repr__(self) -> str:
         return f"<NodeClient {self.id} at {self.url}>"
 

@@ -68,7 +68,7 @@ def launch(
     """
     for module, package in _NEEDED.items():
         if importlib.util.find_spec(module) is None:
-            raise DependencyError(package, "resyft[node]")
+            raise DependencyError(package, "node")
     from syft.grid.launch.start import NodePlan, start_nodes
 
     if isinstance(name, Mapping):

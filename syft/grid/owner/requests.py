@@ -70,17 +70,35 @@ class ReleaseRequest:
         """Make a request of a row of the API."""
         return cls(**{name: row[name] for name in _FIELDS}, _api=api)
 
-    def approve(self, expires: str | float | None = None, answer: str = "") -> Self:
+    def approve(self, expires: str | float | None = None, answer: str = "", despite_warnings: bool = False) -> Self:
         """Release the copy that was sealed with the request.
+
+        The node reviews the result first, unless it has done so; a result with warnings is not released.
 
         Args:
             expires: how long the user may fetch it: "7d", "12h", or seconds; None: until the grant is revoked.
             answer: a text for the user.
+            despite_warnings: release it all the same.
+
+        Raises:
+            SyftError: the review has warnings.
         """
+        if not despite_warnings:
+            self._require_no_warnings()
         body: dict[str, Any] = {"answer": answer}
         if expires is not None:
             body["seconds"] = checked_seconds(expires)
         return self._decide("approve", body)
+
+    def _require_no_warnings(self) -> None:
+        if self.review is None and self.size is not None and self.status == "pending":
+            self.run_review()
+        if self.review is not None and self.review["warnings"]:
+            texts = " ".join(warned["text"] for warned in self.review["warnings"])
+            raise SyftError(
+                f"The review of request {self.id} has warnings: {printable(texts)} To release the result all the same, "
+                "pass despite_warnings=True."
+            )
 
     def deny(self, reason: str = "") -> Self:
         """Refuse the request.
@@ -153,14 +171,19 @@ class ReleaseRequest:
         facts = [f"{name}: {one_line(text)}" for name, text in self.facts()]
         code = [f"    {printable(line)}" for line in self.code.split("\n")]
         verdict = [self.verdict] if self.verdict else []
-        return [self.question, *facts, *code, *verdict, *map(printable, review_lines(self.review))]
+        return [self.question, *facts, *code, *verdict, *map(printable, self._review_lines())]
+
+    def _review_lines(self) -> list[str]:
+        if self.review is None and self.size is not None and self._api is not None:
+            return ["Not reviewed yet: run_review() looks for what the result reveals."]
+        return review_lines(self.review)
 
     def __repr__(self) -> str:
         return "\n".join(self.lines())
 
     def _repr_html_(self) -> str:
         about = [*self.facts(), *([("Verified", self.verdict)] if self.verdict else [])]
-        about += [("Review", line) for line in review_lines(self.review)]
+        about += [("Review", line) for line in self._review_lines()]
         return f"{table_html(self.question, about)}<pre>{html.escape(printable(self.code))}</pre>"
 
 
@@ -224,14 +247,18 @@ class RequestList(Listing[ReleaseRequest]):
     _rows = list
 
     def show(self, request_id: str, verify: bool = False) -> ReleaseRequest:
-        """Return a request by its id; with `verify` the node runs its code again first."""
+        """Return a request by its id, reviewed; with `verify` the node also reports whether its code gives the copy."""
         path = f"requests/{quoted(request_id)}"
         row = self._api.ask("POST", f"{path}/verify", {}) if verify else self._api.ask("GET", path)
-        return ReleaseRequest.of(row, self._api)
+        found = ReleaseRequest.of(row, self._api)
+        may = found.review is None and found.size is not None and found.status in ("pending", "approved")
+        return found.run_review() if may else found
 
-    def approve(self, request_id: str, expires: str | float | None = None, answer: str = "") -> ReleaseRequest:
+    def approve(
+        self, request_id: str, expires: str | float | None = None, answer: str = "", despite_warnings: bool = False
+    ) -> ReleaseRequest:
         """Approve a request by its id; see `ReleaseRequest.approve`."""
-        return self.show(request_id).approve(expires, answer)
+        return self.show(request_id).approve(expires, answer, despite_warnings)
 
     def deny(self, request_id: str, reason: str = "") -> ReleaseRequest:
         """Deny a request by its id."""

@@ -27,4 +27,4 @@ def _preview(part: dict[str, Any]) -> str:
 
 
 def _number(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return repr(value) if isinstance(value, float) else str(value)  # all digits: a value may be hidden in the last ones

@@ -19,7 +19,7 @@ LAUNCH = """
 import asyncio, os, torch, syft as sy
 hook = sy.TorchHook(torch)
 assert asyncio.get_running_loop().is_running()
-node = sy.launch("kernel-hospital", data={"ages": torch.arange(10.0)}, users=["sam"])
+node = sy.launch("kernel-hospital", data={"ages": torch.arange(200.0)}, users=["sam"])
 print(os.getpid(), node.pid)
 """
 USE = """
@@ -93,7 +93,7 @@ async def _use():
     async with Kernel() as kernel:
         own, first = await kernel.launch()
         text, outputs = await kernel.run(USE)
-        assert "45.0" in text and "<table" in outputs[-1]["data"]["text/html"]
+        assert "19900.0" in text and "<table" in outputs[-1]["data"]["text/html"]
         assert await kernel.launch() == [own, first], "a rerun of the cell keeps the node"
         assert "45.0" in (await kernel.run(USE))[0]
 

@@ -65,12 +65,16 @@ def test_an_approved_request_is_fetched_and_a_revoked_one_is_not(owner, ages):
     assert "ages" in repr(request) and ".mean()" in request.code and "mean age" in repr(owner.requests)
     assert request.verified is None and request.verify().verified is True
     assert "Verified: running" in repr(request) and "Verified" in request._repr_html_()
-    assert request.approve(expires="7d", answer="fine") is request
+    assert "Not reviewed yet" in repr(request)
+    with pytest.raises(SyftError, match="has warnings: A data set has only 4 rows.*despite_warnings=True"):
+        request.approve()
+    assert "WARNING: A data set" in repr(request) and "WARNING: A data set" in request._repr_html_()
+    assert request.approve(expires="7d", answer="fine", despite_warnings=True) is request
     assert (request.status, request.answer) == ("approved", "fine") and request.expires is not None
     assert mean.get() == 41.0
 
     asked = total.request(reason="sum")
-    owner.requests.approve(asked.id)
+    owner.requests.approve(asked.id, despite_warnings=True)
     grant = owner.grants[-1]
     assert grant.request == asked.id and asked.id in repr(owner.grants)
     owner.grants.revoke(grant)

@@ -10,7 +10,7 @@ import torch
 
 import syft as sy
 from syft.core.references import Ref
-from syft.exceptions import GetNotPermittedError, SyftError
+from syft.exceptions import GetNotPermittedError, ObjectNotFoundError, SyftError
 from syft.grid.rights import AuditLog, Requests, RowStore
 from syft.grid.rights import requests as asking
 from syft.grid.rights.requests import Subject
@@ -47,6 +47,19 @@ def test_an_approved_request_can_be_fetched(data, client, owner):
     assert mean.get().item() == pytest.approx(7 / 3)
     with pytest.raises(GetNotPermittedError):
         data_at(client, data[0]).mean().get()  # this result was released, not the data
+
+
+def test_a_request_is_found_again_by_its_id(place, data, client, owner, hook):
+    """Another program of the same user fetches the copy; other users do not find the request."""
+    request = data_at(client, data[0]).mean().request(reason="for a paper")
+    owner.ask(m.DecideRequestMessage(request.id, True, answer="with thanks"))
+    later, other = place.connect(hook, "alice"), place.connect(hook, "carol")
+    found = later.find_request(request.id)
+    assert (found.id, found.reason, found.answer) == (request.id, "for a paper", "with thanks")
+    assert found.status() == "approved" and found.get().item() == pytest.approx(7 / 3)
+    with pytest.raises(ObjectNotFoundError, match="no such request of yours"):
+        other.find_request(request.id)
+    forget(hook, later, other)
 
 
 def test_a_plan_can_be_requested(data, client, owner):

@@ -52,7 +52,8 @@ def review(supervisor: Supervisor, request_id: str, by: str | None, seconds: flo
     except SyftError as error:
         found = {"verified": None, "warnings": [], "notes": [f"The review failed: {str(error)[:300]}"], "preview": []}
         found["warnings"].append(("not reviewed", "The result could not be checked."))
-    found["warnings"] = [*_facts(node, row, found["verified"]), *map(list, found["warnings"])]
+    warnings = [[kind, _with_names(text, row)] for kind, text in found["warnings"]]
+    found["warnings"] = [*_facts(node, row, found["verified"]), *warnings]
     found["compared"] = [one["id"] for one in rows[1:]]
     node.audit.write(by, "review", row["object"], "", not found["warnings"], _summary(found["warnings"]), request_id)
     return node.policy.requests.note_review(request_id, found)
@@ -92,6 +93,15 @@ def _changed(node: Node, row: Row) -> list[str]:
         if item is None or item.stamp != stamp:
             changed.append(str(names.get(str(obj_id)) or obj_id))
     return changed
+
+
+def _with_names(text: str, row: Row) -> str:
+    """Return a warning with the names of data sets in place of their ids."""
+    for used in row["data"]:
+        for obj_id, _ in row["stamps"]:
+            if str(obj_id) == used["id"] and used["name"]:
+                text = text.replace(f"data set {obj_id!r}", f"data set {used['name']!r}")
+    return text
 
 
 def _items(node: Node, rows: list[Row]) -> list[Item]:

@@ -71,6 +71,9 @@ GOOD = {
     "variances after means": [lambda x, y: x.var(0), lambda x, y: x.mean(0)],
     "the same means again": [lambda x, y: x.mean(0), lambda x, y: x.mean(0)],
     "two results": [lambda x, y: (x.mean(0), y.sum())],
+    "a rounded mean": [lambda x, y: (x[:, 0].mean() * 100).round() / 100],
+    "a sum of rounded numbers": [lambda x, y: x[:, 0].double().mul(10).round().div(10).sum()],
+    "rates": [lambda x, y: torch.stack([(x[:, 0] > 15).float().mean(), y.double().mean().float()])],
     "a constant": [lambda x, y: torch.ones(3)],
     "no numbers": [lambda x, y: "text"],
 }
@@ -99,6 +102,13 @@ BAD = {
     "fifty rows": ("rows", "50 rows", [lambda x, y: x[:50]]),
     "nearly a row": ("rows", "1 row", [lambda x, y: x[17] * 1.000001]),
     "a column, scaled": ("rows", "a column", [lambda x, y: x[:, 4] * 3 - 1]),
+    "a record in the last digits of a rounded mean": (
+        "hidden digits", "1 row of 569", [lambda x, y: (x[:, 0].double().mean() * 100).round() / 100 + x[17, 3] * 1e-6],
+    ),
+    "a record below a count": ("hidden digits", "below 1 ", [lambda x, y: (x[:, 0] > 15).sum() + x[17, 0].double() / 100]),
+    "a record below a binary fraction": (
+        "hidden digits", "1 row", [lambda x, y: (x[:, 0].double().sum() * 8).round() / 8 + x[17, 0].double() / 2**14],
+    ),
     "all but one after all": ("difference", "r1 by 1 row", [lambda x, y: x[1:].mean(0), lambda x, y: x.mean(0)]),
     "all but four after all": ("difference", "r1 by 4 rows", [lambda x, y: x[4:].sum(0), lambda x, y: x.sum(0)]),
     "all but one by a mask": (

@@ -10,7 +10,14 @@ from typing import Any
 import torch
 
 from syft.core.id_provider import ObjectId
-from syft.grid.isolation.programs.review.combinations import CARRIED, ISOLATED, carriers, differences, leverages
+from syft.grid.isolation.programs.review.combinations import (
+    CARRIED,
+    ISOLATED,
+    carriers,
+    differences,
+    leverages,
+    low_digits,
+)
 from syft.grid.isolation.programs.review.influence import Data, Influences, RowGroup, numbers_of, parts_of, rows_of
 
 # Numbers that agree to this part of the spread of a column are nearly equal.
@@ -100,6 +107,18 @@ def _numbers(case: Case) -> str:
     if total == 1:
         return "The result depends"
     return "Each number of the result depends" if few == total else f"{few} of {total} numbers of the result depend"
+
+
+def hidden_digits(case: Case) -> Iterator[Warned]:
+    """Warn of numbers whose low digits depend on few rows, though the number depends on many."""
+    if case.influences is None or not _groups(case) or _carried_by_few(case):
+        return
+    for step, low in low_digits(case.influences):
+        rows = sum(len(group.rows) for group, change in zip(_groups(case), low, strict=True) if change != 0)
+        if rows < case.least_rows:
+            total = max(case.sizes.values())
+            yield Warned("hidden digits", f"The digits below {step:g} depend on {_count(rows, 'row')} of {total} only.")
+            return
 
 
 def combined(case: Case) -> Iterator[Warned]:
@@ -215,7 +234,7 @@ def claims(case: Case) -> Iterator[Warned]:
             yield Warned("reason", f"The reason speaks of {claim.name} ({said.group(0)!r}); no call computes it.")
 
 
-CHECKS: tuple[Check, ...] = (few_rows, combined, many_numbers, equal_rows, claims)
+CHECKS: tuple[Check, ...] = (few_rows, hidden_digits, combined, many_numbers, equal_rows, claims)
 
 
 def warnings_of(case: Case) -> list[Warned]:

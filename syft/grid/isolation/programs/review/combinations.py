@@ -15,6 +15,14 @@ SUSPECT, ISOLATED = 0.9, 0.99
 SPARSE = 0.5
 # The part of an influence that its carriers have together.
 CARRIED = 0.9
+# Steps below which digits may be hidden: decimal and binary fractions and multiples.
+STEPS = tuple(
+    sorted({*(10.0**power for power in range(-12, 10)), *(2.0**power for power in range(-40, 30))}, reverse=True)
+)
+# Digits below this part of a step are rounding errors.
+LEAST_DIGIT = 1e-9
+# Steps below this part of the largest change are not tried: there even plain sums of float32 data end.
+FINEST = 2.0**-20
 # Maximum number of numbers of two results that are all compared with each other; larger results by position.
 ALL_PAIRS = 8
 
@@ -90,6 +98,28 @@ def _difference(matrix: torch.Tensor, tolerance: torch.Tensor, mine: int, other:
     return rest if few and factor else None
 
 
+def low_digits(influences: Influences) -> Iterator[tuple[float, torch.Tensor]]:
+    """Yield a step and the influence on what a number has below multiples of it, where few groups have one.
+
+    A statistic that is rounded to hundredths and a record times a millionth make one number. Its influence is that of
+    the statistic; the digits below the hundredths are the record's.
+    """
+    matrix = influences.matrix[: influences.counts[0]]
+    for change, base, tolerance in zip(matrix, influences.base, influences.tolerance, strict=False):
+        if not bool(base.isfinite()) or not bool((change != 0).any()):
+            continue
+        size = max(abs(float(base)), float(change.abs().max()))
+        for step in STEPS:
+            if not max(4 * float(tolerance), FINEST * float(change.abs().max())) < step < size:
+                continue
+            before, after = base - step * (base / step).round(), base + change
+            low = after - step * (after / step).round() - before
+            low = torch.minimum(low.abs(), (step - low.abs()).abs())
+            low = torch.where(low > max(float(tolerance), LEAST_DIGIT * step), low, 0.0)
+            if 0 < int((low != 0).sum()) <= SPARSE * len(low):
+                yield step, low
+
+
 def refine(influences: Influences, least_rows: int) -> None:
     """Split groups until every influence of few rows is down to single rows, or time is over."""
     while influences.split(_suspects(influences, least_rows)):
@@ -102,6 +132,9 @@ def _suspects(influences: Influences, least_rows: int) -> set[int]:
     few = mine[(carriers(mine) < least_rows) & (mine != 0).any(1)]
     shares = few.abs() / few.abs().sum(1, keepdim=True)
     heavy = (shares > (1 - CARRIED) / least_rows).any(0)
+    for _, low in low_digits(influences):
+        if int((low != 0).sum()) < least_rows:
+            heavy |= low != 0
     reached = leverages(influences)
     if reached is not None:
         heavy |= reached > SUSPECT
