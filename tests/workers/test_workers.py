@@ -204,7 +204,7 @@ def test_acting_as_another_client(bob, make_worker):
     [
         (BaseWorker, "hook id data is_client_worker log_msgs verbose auto_add"),
         (sy.VirtualWorker, "hook id data is_client_worker log_msgs verbose auto_add serialize threaded"),
-        (sy.ProcessWorker, "hook id data verbose auto_add threads"),
+        (sy.ProcessWorker, "hook id data verbose auto_add threads modules"),
         (sy.RayWorker, "hook id data actor_options verbose auto_add threads"),
         (
             WebsocketClientWorker,
