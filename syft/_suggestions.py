@@ -85,6 +85,13 @@ def no_attribute(obj: object, name: str, also: type | None = None) -> AttributeE
     return AttributeError(LazyText(full), name=name)
 
 
+def missing_attribute(obj: object, name: str) -> Any:
+    """Serve as `__getattr__`: raise the error of a property that failed, or that for an unknown attribute."""
+    if any(name in vars(kind) for kind in type(obj).__mro__):
+        return object.__getattribute__(obj, name)
+    raise no_attribute(obj, name)
+
+
 def no_name(module: str, name: str, known: Iterable[str]) -> AttributeError:
     """Return the error for a name that a module does not have, with a suggestion."""
     text = f"module {module!r} has no attribute {name!r}."

@@ -137,7 +137,8 @@ def tree(tmp_path_factory):
         "class TorchHook: pass\ndef its_args(): return hook_args\n"
     )
     (package / "__init__.py").write_text("LOADED = []\nfrom syft._paths import install\ninstall()\n")
-    (package / "_paths.py").write_bytes((ROOT / "syft" / "_paths.py").read_bytes())
+    for name in ("_paths.py", "_suggestions.py"):
+        (package / name).write_bytes((ROOT / "syft" / name).read_bytes())
     (package / "mpc" / "compat" / "fss.py").unlink()  # a row whose module is not there
     (package / "dp" / "pate.py").write_text("import there_is_no_such_module\n")
     (package / "federated" / "utils.py").write_text("raise ImportError('out of order')\n")

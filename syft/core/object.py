@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syft._suggestions import no_attribute
+from syft._suggestions import missing_attribute
 from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.labels import check_description, check_tags, tag_set
@@ -85,7 +85,7 @@ class AbstractObject(Bufferizable):
     if not TYPE_CHECKING:  # a type checker would accept any name
 
         def __getattr__(self, name):
-            raise no_attribute(self, name)
+            return missing_attribute(self, name)
 
     def describe(self, description: str) -> AbstractObject:
         """Set the text this object can be found by, and return it."""

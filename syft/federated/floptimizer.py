@@ -38,16 +38,12 @@ class Optims(Shown):
         >>> model = torch.nn.Linear(2, 1)
         >>> optims = sy.federated.Optims([bob, alice], optim=torch.optim.Adam(model.parameters(), lr=0.1))
         >>> for data in (torch.ones(4, 2).send(bob), torch.zeros(4, 2).send(alice)):
-        ...     model.send(data.location)
+        ...     _ = model.send(data.location)
         ...     optimizer = optims.get_optim(data.location.id)
         ...     optimizer.zero_grad()
         ...     model(data).sum().backward()
         ...     optimizer.step()
-        ...     model.get()  # doctest: +ELLIPSIS
-        Linear(...)
-        Linear(...)
-        Linear(...)
-        Linear(...)
+        ...     _ = model.get()
         >>> optims.count()
         2
     """

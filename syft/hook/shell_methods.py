@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from syft._suggestions import no_attribute
+from syft._suggestions import missing_attribute
 from syft.core.old_forms import check_options, current_form
 from syft.core.providers import providers
 from syft.core.tensor import Level, keep_ids
@@ -152,9 +152,7 @@ class ShellMethods:
     if not TYPE_CHECKING:  # a type checker would accept any name
 
         def __getattr__(self, name):
-            if any(name in vars(kind) for kind in type(self).__mro__):
-                return object.__getattribute__(self, name)  # a property raised an error of its own
-            raise no_attribute(self, name)
+            return missing_attribute(self, name)
 
     def __dir__(self) -> list[str]:
         return sorted({*dir(type(self)), *self.__dict__})

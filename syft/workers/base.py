@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syft._suggestions import did_you_mean, no_attribute
+from syft._suggestions import did_you_mean, missing_attribute
 from syft.codes import PLAN_CMDS
 from syft.core.context import local_worker, refuse_while_recording
 from syft.core.id_provider import ObjectId
@@ -310,7 +310,7 @@ class BaseWorker(Sender, EntryPoints, AbstractWorker):
     if not TYPE_CHECKING:  # a type checker would accept any name
 
         def __getattr__(self, name):
-            raise no_attribute(self, name)
+            return missing_attribute(self, name)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} id:{self.id} #objects:{len(self._objects)}>"

@@ -44,7 +44,7 @@ class RemoteWorker(BaseWorker, RemoteFederatedClient):
         """Forward a message on behalf of the local worker, and return the serialized answer."""
         sender = local_worker()
         if type(message) is m.SearchMessage:
-            return serialize(sender.request_search(message.contents, self), sender)
+            return serialize(list(sender.request_search(message.contents, self)), sender)
         response = sender.send_msg(message, self)
         if type(message) is m.ObjectRequestMessage:
             set_id(response, message.contents[0])

@@ -158,7 +158,9 @@ def most_fetched(pointers):
     most = 0
     for pointer in pointers:
         for fetch in FETCHES:
-            with contextlib.suppress(SyftError, AttributeError):
+            with contextlib.suppress(
+                SyftError, AttributeError, TypeError
+            ):  # TypeError: there is no gradient at the node
                 most = max(most, private_numbers(fetch(pointer)))
     return most
 

@@ -69,7 +69,7 @@ def test_files_that_went_with_the_other_package(environment, wheel, other):
     environment.run("python", "-m", "pip", "uninstall", "-y", "syft")
     assert not (environment.site / "syft" / "__init__.py").exists()
     shown = environment.run("resyft", "doctor")
-    assert shown.returncode == 1 and "2 files of resyft in" in shown.stderr
+    assert shown.returncode == 1 and re.search(r"^[23] files of resyft in", shown.stderr)
     assert "missing or changed, such as syft/__init__.py. To use resyft: " in shown.stderr
     assert repaired(environment, shown.stderr)
 

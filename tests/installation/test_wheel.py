@@ -44,7 +44,7 @@ def tracked(*folders):
 def test_the_wheel_has_all_files_of_the_packages_and_no_others(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     info = f"resyft-{sy.__version__}.dist-info"
-    ours = {name.removeprefix("stubs/") for name in tracked("resyft", "syft", "stubs")}
+    ours = {name.removeprefix("stubs/") for name in tracked("resyft", "syft", "stubs")} | {"syft/exceptions/errors.md"}
     assert {name for name in names if not name.startswith(info)} == ours
     assert {f"{info}/licenses/LICENSE", f"{info}/entry_points.txt", f"{info}/METADATA"} <= names
     assert {"syft/py.typed", "syft/serde/protobuf/schema/syft.proto"} <= names
@@ -89,7 +89,9 @@ def test_the_ten_lines_of_the_readme_run(base):
 def test_doctor_runs_with_the_base_packages_alone(base, command):
     shown = base.run(*command, "doctor")
     assert shown.returncode == 0, shown.stderr
-    assert f"resyft        {sy.__version__}" in shown.stdout and "seccomp" in shown.stdout
+    assert (
+        re.search(rf"^resyft +{re.escape(sy.__version__)} ", shown.stdout, re.MULTILINE) and "seccomp" in shown.stdout
+    )
     line = "pip install 'argon2-cffi>=25' 'fastapi>=0.130' 'pyjwt>=2.10' 'sqlalchemy>=2.0.45' 'typer>=0.20' 'uvicorn>=0.40'"
     assert (
         f"Missing for running nodes: fastapi, uvicorn, pyjwt, argon2-cffi, sqlalchemy, typer. Install: {line}"
@@ -107,4 +109,5 @@ def test_commands_have_the_name_that_was_typed(installed):
     assert installed.run("resyft", "--help").stdout.startswith("Usage: resyft [OPTIONS]")
     assert installed.run("python", "-m", "syft", "--version").stdout == f"resyft {sy.__version__}\n"
     assert installed.run("python", "-m", "syft", "node", "--help").stdout.startswith("Usage: python -m syft node")
-    assert "Nothing is missing." in installed.run("resyft", "doctor").stdout
+    missing = [line for line in installed.run("resyft", "doctor").stdout.splitlines() if line.startswith("Missing")]
+    assert all("MLflow" in line for line in missing)  # the only optional package that the tests do without

@@ -265,6 +265,12 @@ class TrainConfig(Shown, AbstractObject):
             yield name, kind if part is not None else None if there is None else f"at the worker, {short_id(there)}"
         yield "sent to", ", ".join(map(str, self._sent))
 
+    def __repr__(self) -> str:
+        return (
+            f"<TrainConfig id:{self.id} epochs:{self.epochs} batch_size:{self.batch_size} "
+            f"optimizer:{self.optimizer} {self.optimizer_args}>"
+        )
+
     # --- serialization --------------------------------------------------------------------------------------
 
     @staticmethod

@@ -159,7 +159,7 @@ class Actor:
         self._connected = cluster.connection()
         self._wanted = {name: options[name] for name in ("num_cpus", "num_gpus", "resources") if name in options}
         made = self._ray.remote(WorkerActor)
-        self.handle = made.options(**options).remote(serialize(("serve", worker_id, threads, verbose)))
+        self.handle = made.options(**options).remote(serialize(("serve", worker_id, threads, verbose, (), ())))
         self._watch = self.handle.watch.remote()
         self._asked = self.handle.where.remote()
         self._found: tuple[str, int, int] | None = None

@@ -30,8 +30,8 @@ def test_counts(make_worker, kind):
     assert (n.messages, n.rounds) == (1, 1) and n.bytes > 80
     with sy.count_messages() as n:
         q.sum().item()
-        bob.search("#nothing")
-    assert (n.messages, n.rounds) == (3, 2)
+        bob.search("#nothing")  # and once more, for tags that are similar
+    assert (n.messages, n.rounds) == (4, 3)
     with sy.count_messages() as outer:
         with sy.count_messages() as inner:
             del p

@@ -1,6 +1,6 @@
 """Influence of rows: how a result changes when rows of its data sets are replaced by a typical row.
 
-A recorded computation is run again on changed data. Rows are replaced in groups, and groups that matter are split, so
+A recorded computation is run again on changed data. DataRows are replaced in groups, and groups that matter are split, so
 that a mean over a million rows takes about a hundred runs, and one row among them is found in twenty more.
 """
 
@@ -141,7 +141,7 @@ def typical_rows(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return first[0], second[0]
 
 
-class Rows:
+class DataRows:
     """The rows of data sets. Data sets with equally many rows are taken to describe the same people, row by row."""
 
     def __init__(self, data: Data) -> None:
@@ -181,7 +181,7 @@ def parts_of(obj: object) -> list[torch.Tensor]:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class RowGroup:
-    """Rows that are replaced together, and the change of all results.
+    """DataRows that are replaced together, and the change of all results.
 
     Attributes:
         size: the number of rows of their data sets.
@@ -212,7 +212,7 @@ class Influences:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._data = data
-        self._rows = Rows(data)
+        self._rows = DataRows(data)
         self._clock = clock
         self._end = clock() + seconds
         self.computations: list[Computation] = []
