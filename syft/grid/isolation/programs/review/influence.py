@@ -1,6 +1,6 @@
 """Influence of rows: how a result changes when rows of its data sets are replaced by a typical row.
 
-A recorded computation is run again on changed data. DataRows are replaced in groups, and groups that matter are split, so
+A recorded computation is run again on changed data. Rows are replaced in groups, and groups that matter are split, so
 that a mean over a million rows takes about a hundred runs, and one row among them is found in twenty more.
 """
 
