@@ -181,7 +181,7 @@ def parts_of(obj: object) -> list[torch.Tensor]:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class RowGroup:
-    """DataRows that are replaced together, and the change of all results.
+    """Rows that are replaced together, and the change of all results.
 
     Attributes:
         size: the number of rows of their data sets.
