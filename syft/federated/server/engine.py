@@ -93,7 +93,7 @@ class Engine:
         if privacy is not None and privacy.expected < self.aggregation.least > 1:
             raise FederatedError(
                 f"A round has {privacy.expected:g} clients on average, drawn at random, but secure aggregation needs "
-                f"{self.aggregation.least}. Use a larger clients_per_round, or rate of UserPrivacy."
+                f"{self.aggregation.least}. Use a larger clients_per_round, or a higher rate in UserPrivacy."
             )
         if privacy is not None:
             privacy.require(self.aggregation.least, self.aggregation.left)
