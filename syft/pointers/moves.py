@@ -26,7 +26,8 @@ _Tensor: Any = torch.Tensor
 _RETAIN_GRAPH = 2
 _numbers = itertools.count()
 # All moves that a pointer still carries. Calls look for moves among their arguments only if there are any.
-ALIVE: weakref.WeakSet[Move] = weakref.WeakSet()
+# A set of references: every call asks whether it is empty, and a WeakSet would count its members.
+ALIVE: set[weakref.ref[Move]] = set()
 
 _NO_GRAPH = (
     "A backward pass with create_graph=True can't go back through a move: the gradient has a graph of its own. "
@@ -78,7 +79,7 @@ class Move:
         # A copy is made after everything that its source was computed from.
         self.number = next(_numbers)
         copy._moves = (self,)
-        ALIVE.add(self)
+        ALIVE.add(weakref.ref(self, ALIVE.discard))
 
     @property
     def source_worker(self) -> Any:
@@ -262,7 +263,8 @@ class BackwardPass:
         """
         latest, *others = sorted(self._pending, key=lambda move: -move.number)
         worker = latest.source_worker
-        entries = [move.number for move in ALIVE if move.copy.location is worker and move.number < latest.number]
+        moves = [move for move in (each() for each in tuple(ALIVE)) if move is not None]
+        entries = [move.number for move in moves if move.copy.location is worker and move.number < latest.number]
         first = max(entries, default=-1)
         return [latest, *(move for move in others if move.source_worker is worker and move.number > first)]
 
