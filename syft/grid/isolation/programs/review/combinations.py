@@ -10,7 +10,7 @@ import torch
 from syft.grid.isolation.programs.review.influence import ROUNDING, Influences
 
 # A group whose leverage is above this is split; a row above `ISOLATED` is the only one that a combination depends on.
-SUSPECT, ISOLATED = 0.9, 0.99
+SUSPECT, ISOLATED = 0.9, 0.9999
 # Two numbers differ by few rows if their difference depends on at most this fraction of the groups.
 SPARSE = 0.5
 # The part of an influence that its carriers have together.
